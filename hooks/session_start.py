@@ -1,0 +1,9 @@
+"""SessionStart: who is this session? Standard library only; decided in podium.entry.hooks."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "src"))
+from podium.entry import hooks
+
+sys.exit(hooks.run(hooks.answer_session_start))

@@ -1,0 +1,1 @@
+"""What the protocol can do. Store, identity and time are arguments."""

@@ -1,0 +1,1 @@
+"""Windows and processes: what podium starts, watches and ends."""
