@@ -1,0 +1,267 @@
+"""podium conductor …: plan, review, answer, end. For the owner of task-00, or a person."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from podium.domain.advice import advice
+from podium.domain.errors import PodiumError, WrongUsage
+from podium.domain.rules import check_task_id
+from podium.domain.states import CONDUCTOR_ROW, Kind, MessageType, Role, State, kind_of
+from podium.services import messages, overview, plans, tasks
+from podium.services.callers import require_conductor
+from podium.services.forms import read_json
+
+from .app import App, read_text, storable, verb
+
+SHOWN = 9
+
+
+@click.group("conductor")
+def group() -> None:
+    """Plan, review, answer, recover, finish."""
+
+
+def task_argument(value: str) -> str:
+    """A task's id, checked; the conductor's own row is not a task."""
+    if kind_of(check_task_id(value)) is not Kind.TASK:
+        raise WrongUsage(f"{value} is the conductor's own row, wanted a task; run: podium status")
+    return value
+
+
+text_option = click.option(
+    "-m", "--message", "text", required=True, metavar="TEXT", help="The text; - reads standard input."
+)
+
+
+@verb(group, "start", "podium conductor start")
+def start(app: App) -> None:
+    """Take task-00 for this session, or take it over from a conductor that rests or died."""
+    row = tasks.conduct(app.store, app.caller)
+    items = overview.attention(app.store)
+    rows = overview.live(tasks.every(app.store))
+    app.show(
+        {"task_id": row.task_id, "state": row.state.value, "session_id": row.session_id,
+         "live": len(rows), "attention": len(items)},
+        [
+            f"You are the conductor (session {row.session_id}); {row.task_id} is {row.state.value}.",
+            f"{len(rows)} tasks are live, {len(items)} things need you.",
+            "Next: podium conductor next" if items or rows else "Next: podium conductor plan FILE",
+        ],
+    )
+
+
+@verb(group, "add", "podium conductor add task-03 --instructions docs/tasks/task-03.md --phase 2")
+@click.argument("task_id", metavar="TASK")
+@click.option("--instructions", required=True, metavar="PATH", help="The task's instruction file.")
+@click.option("--phase", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--parallel", is_flag=True, help="It may run beside the other tasks of its phase.")
+@click.option("--after", multiple=True, metavar="TASK", help="Not claimable before this is complete.")
+def add(
+    app: App, task_id: str, instructions: str, phase: int, parallel: bool, after: tuple[str, ...]
+) -> None:
+    """Add one task: its row and its instruction message."""
+    caller = require_conductor(app.caller)
+    item = {
+        "id": task_argument(task_id),
+        "instructions": app.path(storable(instructions)),
+        "phase": phase,
+        "parallel": parallel,
+        "after": [task_argument(need) for need in after],
+    }
+    number = tasks.add(
+        app.store, caller, task_id, str(item["instructions"]), plans.letter(item),
+        phase=phase, parallel=parallel, needs=after,
+    )
+    app.show(
+        {"task_id": task_id, "state": State.WATCHING.value, "message_id": number},
+        f"{task_id} added to phase {phase}. Next: podium conductor launch {task_id}",
+    )
+
+
+@verb(group, "plan", "podium conductor plan docs/plan.json")
+@click.argument("file", metavar="FILE")
+@click.option("--check", is_flag=True, help="Only check the plan; write nothing.")
+def plan(app: App, file: str, check: bool) -> None:
+    """Add many tasks from a JSON file (- is standard input): all of them, or all that is wrong.
+
+    The file is {"tasks": [{"id", "instructions", "phase", "parallel", "after", "danger_files"}]}.
+    """
+    caller = require_conductor(app.caller)
+    value = read_json(_read(app, file), file)
+    existing = {t.task_id for t in tasks.every(app.store)}
+    wrong = plans.wrong_with(value, app.settings.root, existing)
+    if wrong:
+        if app.as_json:
+            app.show({"errors": wrong}, "")
+            sys.exit(PodiumError.exit_code)
+        raise PodiumError(f"{file} has {len(wrong)} faults, nothing was written: " + "; ".join(wrong))
+    added = [item["id"] for item in value["tasks"]] if check else plans.write(app.store, caller, value)
+    app.show(
+        {"added": [] if check else added, "checked": added},
+        f"{len(added)} tasks {'are sound' if check else 'added'}: {', '.join(added[:20])}"
+        + (" …" if len(added) > 20 else "") + ". Next: podium conductor next",
+    )
+
+
+def _read(app: App, file: str) -> str:
+    if file == "-":
+        return storable(sys.stdin.buffer.read().decode("utf-8", "replace"))
+    try:
+        with open(app.path(file) if file.startswith("/") else _joined(app, file), encoding="utf-8") as f:
+            return f.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongUsage(f"{file} cannot be read ({error}); give a JSON file") from error
+
+
+def _joined(app: App, file: str) -> str:
+    import os
+
+    near = os.path.join(os.getcwd(), file)
+    return near if os.path.isfile(near) else os.path.join(app.settings.root, file)
+
+
+@verb(group, "next", "podium conductor next")
+@click.option("--all", "everything", is_flag=True, help="Show every item.")
+def next_(app: App, everything: bool) -> None:
+    """What needs attention: errors, reviews, completions, exits, collisions, stale sessions."""
+    require_conductor(app.caller)
+    items = overview.attention(app.store)
+    rows = overview.live(tasks.every(app.store))
+    shown = items if everything else items[:SHOWN]
+    lines = [f"{i.kind:<10} {i.task_id:<12} {_cut(i.what)}  → {i.command}" for i in shown]
+    if len(items) > len(shown):
+        lines.append(f"{len(items) - len(shown)} more: podium conductor next --all")
+    if not items:
+        lines = (
+            [f"Nothing needs you; {len(rows)} tasks are being played. End your turn or: podium wait"]
+            if rows
+            else ["Every task has ended. Next: podium conductor finish"]
+        )
+    app.show(
+        {"items": [vars(i) for i in items], "live": len(rows)},
+        lines,
+    )
+
+
+def _cut(text: str, most: int = 60) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+@verb(group, "review", "podium conductor review task-03")
+@click.argument("task_id", metavar="TASK")
+def review(app: App, task_id: str) -> None:
+    """Show a task's submission; task-00 is reviewing until the verdict."""
+    caller = require_conductor(app.caller)
+    task = tasks.review(app.store, caller, task_argument(task_id))
+    letter = overview.submission(app.store, task_id)
+    app.show(
+        {
+            "task_id": task_id,
+            "state": task.state.value,
+            "worked_by": task.worked_by,
+            "retry_count": task.retry_count,
+            "message_id": letter and letter.id,
+            "message": letter and letter.message,
+        },
+        [
+            f"{task_id} is {task.state.value}, played by {task.worked_by or 'nobody'}",
+            letter.message if letter else "It has submitted nothing.",
+            f"Next: podium conductor approve|reject|fix {task_id} -m TEXT",
+        ],
+    )
+
+
+VERDICTS = {
+    "approve": (
+        State.REVIEW_APPROVED,
+        MessageType.APPROVAL,
+        "Approve a submission; the musician goes on with the next step.",
+        "podium conductor approve task-03 -m 'Good. Go on with step 4.'",
+    ),
+    "reject": (
+        State.REVIEW_FAILED,
+        MessageType.REJECTION,
+        "Reject a submission; the musician changes what the text asks for and submits again.",
+        "podium conductor reject task-03 -m 'The empty input is not tested.'",
+    ),
+    "fix": (
+        State.FIX_PROPOSED,
+        MessageType.FIX_PROPOSAL,
+        "Propose a fix or a change of scope; the musician applies it.",
+        "podium conductor fix task-03 -m 'Read the file as UTF-8.'",
+    ),
+    "recall": (
+        State.EXIT_REQUESTED,
+        MessageType.EMERGENCY,
+        "Ask the musician to write its HANDOFF and leave.",
+        "podium conductor recall task-03 -m 'The plan changed.'",
+    ),
+    "abandon": (
+        State.EXITED,
+        MessageType.EMERGENCY,
+        "Give a task up; nothing waits for it any more.",
+        "podium conductor abandon task-03 -m 'Covered by task-05.'",
+    ),
+}
+
+
+def _verdict(name: str) -> None:
+    to, kind, what, example = VERDICTS[name]
+    option = text_option if name != "recall" else click.option(
+        "-m", "--message", "text", default="the conductor asks you to hand over and leave.",
+        metavar="TEXT", help="The text; - reads standard input.",
+    )
+
+    @verb(group, name, example)
+    @click.argument("task_id", metavar="TASK")
+    @option
+    def command(app: App, task_id: str, text: str) -> None:
+        caller = require_conductor(app.caller)
+        number = tasks.judge(
+            app.store, caller, task_argument(task_id), to, kind, read_text(text)
+        )
+        app.show(
+            {"task_id": task_id, "state": to.value, "message_id": number},
+            f"{task_id} is {to.value}. Next: podium conductor next",
+        )
+
+    group.commands[name].help = what
+
+
+for _name in VERDICTS:
+    _verdict(_name)
+
+
+@verb(group, "broadcast", "podium conductor broadcast -m 'The API key moved to the vault.'")
+@text_option
+def broadcast(app: App, text: str) -> None:
+    """Send one emergency message to every task that somebody plays."""
+    require_conductor(app.caller)
+    told = tasks.broadcast(app.store, read_text(text))
+    app.show({"told": told}, f"Told {len(told)} tasks: {', '.join(told) or 'none is being played'}")
+
+
+@verb(group, "finish", "podium conductor finish")
+def finish(app: App) -> None:
+    """End the run: task-00 is complete. Refused while any task is live."""
+    tasks.finish(app.store, require_conductor(app.caller))
+    app.show(
+        {"task_id": CONDUCTOR_ROW, "state": State.COMPLETE.value},
+        advice(CONDUCTOR_ROW, State.COMPLETE),
+    )
+
+
+@verb(group, "rest", "podium conductor rest")
+def rest(app: App) -> None:
+    """Leave the run to another session: task-00 is exit_requested, this session may end."""
+    tasks.rest(app.store, require_conductor(app.caller))
+    app.show(
+        {"task_id": CONDUCTOR_ROW, "state": State.EXIT_REQUESTED.value},
+        "task-00 is exit_requested; this session may end. Take over with: podium conductor start",
+    )
+
+

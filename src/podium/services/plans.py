@@ -1,0 +1,107 @@
+"""A plan of many tasks: everything wrong with it at once, or everything written."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from podium.domain.states import CONDUCTOR_ROW, MessageType
+
+from . import messages, tasks
+from .forms import faults
+
+if TYPE_CHECKING:
+    from podium.services.callers import Caller
+    from podium.store.base import Store
+
+
+def wrong_with(plan: Any, root: str, existing: set[str]) -> list[str]:
+    """Every fault of a plan, with its place in the file; `existing` are the ids taken already."""
+    found = faults(plan, "plan")
+    if found:
+        return found
+    items: list[dict[str, Any]] = plan["tasks"]
+    places = {item["id"]: f"tasks[{n}]" for n, item in enumerate(items)}
+    for name, count in Counter(item["id"] for item in items).items():
+        if count > 1:
+            found.append(f"{places[name]}.id: {name} stands {count} times, wanted once")
+    for n, item in enumerate(items):
+        if item["id"] in existing or item["id"] == CONDUCTOR_ROW:
+            found.append(f"tasks[{n}].id: {item['id']} exists already")
+        if not os.path.isfile(os.path.join(root, item["instructions"])):
+            found.append(f"tasks[{n}].instructions: there is no file {item['instructions']}")
+        found += [
+            f"tasks[{n}].after: there is no {need}"
+            for need in item.get("after", [])
+            if need not in places and need not in existing
+        ]
+    return found + _cycles(items, places) + _shared_danger(items, places)
+
+
+def _cycles(items: list[dict[str, Any]], places: dict[str, str]) -> list[str]:
+    needs = {item["id"]: [n for n in item.get("after", []) if n in places] for item in items}
+    found, done = [], set[str]()
+
+    def walk(task_id: str, path: list[str]) -> None:
+        if task_id in path:
+            ring = [*path[path.index(task_id) :], task_id]
+            found.append(f"{places[task_id]}.after: cycle {' → '.join(ring)}")
+        elif task_id not in done:
+            for need in needs[task_id]:
+                walk(need, [*path, task_id])
+            done.add(task_id)
+
+    for name in needs:
+        walk(name, [])
+    return found
+
+
+def _shared_danger(items: list[dict[str, Any]], places: dict[str, str]) -> list[str]:
+    found, first = [], dict[tuple[int, str], str]()
+    for item in items:
+        if not item.get("parallel"):
+            continue
+        for file in item.get("danger_files", []):
+            key = (item.get("phase", 1), os.path.normpath(file))
+            if key in first:
+                found.append(
+                    f"{places[item['id']]}.danger_files: {file} is also {first[key]}'s, "
+                    "and both are parallel in one phase"
+                )
+            first.setdefault(key, item["id"])
+    return found
+
+
+def write(store: Store, caller: Caller, plan: dict[str, Any]) -> list[str]:
+    """Write every task of a checked plan in one transaction, in order; their ids."""
+    items: list[dict[str, Any]] = plan["tasks"]
+    with store.transaction():
+        for item in items:
+            tasks.add(
+                store,
+                caller,
+                item["id"],
+                item["instructions"],
+                letter(item),
+                phase=item.get("phase", 1),
+                parallel=item.get("parallel", False),
+            )
+        for item in items:
+            for need in item.get("after", []):
+                store.run("add_need", task_id=item["id"], needs=need)
+    return [item["id"] for item in items]
+
+
+def letter(item: dict[str, Any]) -> str:
+    """The instruction message of one task."""
+    return messages.write(
+        MessageType.INSTRUCTION,
+        {
+            "path": item["instructions"],
+            "task": item["id"],
+            "phase": f"{item.get('phase', 1)}{', parallel' if item.get('parallel') else ''}",
+            "needs": ", ".join(item.get("after", [])),
+            "danger_files": ", ".join(item.get("danger_files", [])),
+        },
+    )
