@@ -142,10 +142,12 @@ def with_pip(draft: str, lockfile: str) -> list[list[str]]:
     """The commands, with nothing but Python; refuses one that comes without venv."""
     if not (find_spec("venv") and find_spec("ensurepip")):
         raise NotPrepared(NO_VENV)
-    install = [python_of(draft), "-I", "-m", "pip", "install", "--quiet", "--no-user"]
+    module = [python_of(draft), "-I", "-m"]
+    install = [*module, "pip", "install", "--quiet", "--no-user", "--disable-pip-version-check"]
     return [
-        [base_python(), "-I", "-m", "venv", draft],
-        [*install, "--disable-pip-version-check", "--no-input", *pinned(lockfile)],
+        [base_python(), "-I", "-m", "venv", "--without-pip", draft],
+        [*module, "ensurepip"],  # apart, because venv would keep its reason to itself
+        [*install, *pinned(lockfile)],
     ]
 
 
