@@ -63,8 +63,13 @@ CREATE TABLE podium_sessions (
     last_seen       TEXT,               -- sign of life
     last_progress   TEXT,               -- sign of work
     continuations   INTEGER NOT NULL DEFAULT 0,  -- turns that the Stop hook made go on
+    blocks_in_row   INTEGER NOT NULL DEFAULT 0,  -- of these, without a tool call between
     last_stop_at    TEXT,
-    last_stop       TEXT                -- what the Stop hook decided, and why
+    last_stop       TEXT,               -- what the Stop hook decided, and why
+    bell            TEXT,               -- the file that wakes it when it is idle
+    halted          TEXT,               -- alive, but stopped by an API error: which
+    ended_at        TEXT,
+    ended           TEXT                -- how it ended
 );
 CREATE INDEX podium_sessions_by_pid ON podium_sessions (pid);
 CREATE INDEX podium_sessions_by_continues ON podium_sessions (continues);
@@ -76,6 +81,22 @@ CREATE TABLE podium_reads (
     up_to      INTEGER NOT NULL,
     PRIMARY KEY (session_id, task_id)
 ) WITHOUT ROWID;
+
+-- What a session is told once: a threshold crossed, a thing that needs the conductor.
+CREATE TABLE podium_told (
+    session_id TEXT NOT NULL,
+    what       TEXT NOT NULL,
+    PRIMARY KEY (session_id, what)
+) WITHOUT ROWID;
+
+-- Measured context, one line for every change.
+CREATE TABLE podium_context (
+    session_id TEXT NOT NULL,
+    at         TEXT NOT NULL DEFAULT (datetime('now')),
+    tokens     INTEGER NOT NULL,
+    percent    INTEGER NOT NULL
+);
+CREATE INDEX podium_context_by_session ON podium_context (session_id, at);
 
 -- A task may be claimed when everything it needs is complete.
 CREATE TABLE podium_needs (

@@ -142,15 +142,24 @@ SELECT session_id FROM podium_sessions
 -- name: register
 -- A session that started, resumed, was cleared or compacted.
 INSERT INTO podium_sessions (session_id, continues, pid, pid_started, host, transcript_path, mode,
-                             model, last_seen, last_progress)
-VALUES (:session_id, :continues, :pid, :pid_started, :host, :transcript_path, :mode, :model,
+                             model, bell, last_seen, last_progress)
+VALUES (:session_id, :continues, :pid, :pid_started, :host, :transcript_path, :mode, :model, :bell,
         datetime('now'), datetime('now'))
 ON CONFLICT (session_id) DO UPDATE
    SET continues = ifnull(excluded.continues, continues), pid = excluded.pid,
        pid_started = excluded.pid_started, host = excluded.host,
        transcript_path = ifnull(excluded.transcript_path, transcript_path),
        mode = ifnull(excluded.mode, mode), model = ifnull(excluded.model, model),
+       bell = excluded.bell, halted = NULL, ended_at = NULL, ended = NULL, blocks_in_row = 0,
        last_seen = datetime('now');
+
+-- name: revive
+-- A session that came back is the living owner of what it had not let go.
+UPDATE orchestration_tasks
+   SET owner_seen = datetime('now'), last_error = CASE WHEN last_error GLOB 'session ended*'
+                                                        THEN NULL ELSE last_error END
+ WHERE session_id = :session_id AND state NOT IN (SELECT value FROM json_each(:released))
+   AND (owner_seen IS NOT NULL OR last_error GLOB 'session ended*');
 
 -- name: expect_session
 -- A session that is about to be launched for a task.
@@ -163,15 +172,18 @@ INSERT INTO podium_sessions (session_id, last_seen, last_progress)
 VALUES (:session_id, datetime('now'), CASE WHEN :progress THEN datetime('now') END)
 ON CONFLICT (session_id) DO UPDATE
    SET last_seen = datetime('now'),
-       last_progress = CASE WHEN :progress THEN datetime('now') ELSE last_progress END;
+       last_progress = CASE WHEN :progress THEN datetime('now') ELSE last_progress END,
+       blocks_in_row = CASE WHEN :progress THEN 0 ELSE blocks_in_row END,
+       halted = CASE WHEN :progress THEN NULL ELSE halted END;
 
 -- name: record_stop
 -- What the Stop hook decided; a continuation is counted, and the count is kept.
-INSERT INTO podium_sessions (session_id, continuations, last_seen, last_stop_at, last_stop)
-VALUES (:session_id, :counted, datetime('now'), datetime('now'), :last_stop)
+INSERT INTO podium_sessions (session_id, continuations, blocks_in_row, last_seen, last_stop_at,
+                             last_stop)
+VALUES (:session_id, :counted, :in_row, datetime('now'), datetime('now'), :last_stop)
 ON CONFLICT (session_id) DO UPDATE
-   SET continuations = continuations + :counted, last_seen = datetime('now'),
-       last_stop_at = datetime('now'), last_stop = excluded.last_stop;
+   SET continuations = continuations + :counted, blocks_in_row = :in_row, halted = NULL,
+       last_seen = datetime('now'), last_stop_at = datetime('now'), last_stop = excluded.last_stop;
 
 -- name: add_need
 INSERT INTO podium_needs (task_id, needs) VALUES (:task_id, :needs);
@@ -197,3 +209,176 @@ SELECT session_id FROM podium_sessions WHERE continues = :session_id
 SELECT e.task_id FROM podium_events e JOIN orchestration_tasks t USING (task_id)
  WHERE e.session_id = :session_id AND t.session_id IS NOT :session_id
  ORDER BY e.id DESC LIMIT 1;
+
+-- comms-link
+
+-- name: current_session
+-- The id that a session goes by now: /clear gives it a new one, a server keeps the one it began with.
+WITH RECURSIVE chain (id, step) AS (
+  SELECT :session_id, 0
+  UNION ALL
+  SELECT s.session_id, chain.step + 1 FROM chain JOIN podium_sessions s ON s.continues = chain.id
+   WHERE chain.step < 1000
+)
+SELECT id FROM chain LEFT JOIN podium_sessions s ON s.session_id = chain.id
+ ORDER BY step DESC, s.rowid DESC LIMIT 1;
+
+-- name: trigger_names
+SELECT name FROM sqlite_master WHERE type = 'trigger'
+UNION SELECT name FROM sqlite_temp_master WHERE type = 'trigger';
+
+-- name: last_message_id
+-- The newest id ever given, whatever became of the message.
+SELECT ifnull(max(seq), 0) AS id FROM sqlite_sequence WHERE name = 'orchestration_messages';
+
+-- name: outcome
+-- What the last statement of this connection did.
+SELECT changes() AS rows_affected, last_insert_rowid() AS last_id;
+
+-- name: sign_moves
+-- Until unsigned, a change of another session's row is logged as the conductor's.
+UPDATE orchestration_tasks SET actor = :conductor
+ WHERE session_id IS NOT NULL AND session_id IS NOT :session_id AND task_id <> :conductor;
+
+-- name: unsign_moves
+UPDATE orchestration_tasks SET actor = NULL WHERE actor IS NOT NULL;
+
+-- name: watch_new_rows
+-- These four tell the connection that made them which rows a statement touches.
+CREATE TEMP TRIGGER podium_watch_new_rows AFTER INSERT ON main.orchestration_tasks BEGIN
+  SELECT podium_watch('insert', NEW.task_id, NULL, NULL, NULL, NEW.state, NEW.session_id, NEW.actor,
+    NEW.last_heartbeat > datetime('now', '+5 seconds'),
+    length(json_array(NEW.task_id, NEW.instruction_path, NEW.session_id, NEW.worked_by,
+      NEW.started_at, NEW.completed_at, NEW.report_path, NEW.last_heartbeat, NEW.last_error)));
+END;
+
+-- name: watch_changed_rows
+CREATE TEMP TRIGGER podium_watch_changed_rows AFTER UPDATE OF state, instruction_path, session_id,
+  worked_by, started_at, completed_at, report_path, retry_count, last_heartbeat, last_error
+ON main.orchestration_tasks BEGIN
+  SELECT podium_watch('update', NEW.task_id, OLD.state, OLD.session_id, OLD.worked_by, NEW.state,
+    NEW.session_id, NULL, NEW.last_heartbeat > datetime('now', '+5 seconds'),
+    length(json_array(NEW.task_id, NEW.instruction_path, NEW.session_id, NEW.worked_by,
+      NEW.started_at, NEW.completed_at, NEW.report_path, NEW.last_heartbeat, NEW.last_error)));
+END;
+
+-- name: watch_deleted_rows
+CREATE TEMP TRIGGER podium_watch_deleted_rows AFTER DELETE ON main.orchestration_tasks BEGIN
+  SELECT podium_watch('delete', OLD.task_id, OLD.state, OLD.session_id, OLD.worked_by, NULL, NULL,
+    NULL, 0, 0);
+END;
+
+-- name: watch_mail
+CREATE TEMP TRIGGER podium_watch_mail AFTER INSERT ON main.orchestration_messages BEGIN
+  SELECT podium_watch('mail', NEW.task_id, NULL, NULL, NULL, NEW.message_type, NEW.from_session,
+    NEW.id, 0, length(json_array(NEW.task_id, NEW.from_session, NEW.message, NEW.timestamp)));
+END;
+
+-- name: urgent
+-- Rows that may need the conductor: in trouble, submitted, left, collided, or without a sign of life.
+SELECT t.*, CAST(strftime('%s', 'now') AS INTEGER) - CAST(strftime('%s', t.owner_seen) AS INTEGER) AS owner_age,
+       s.halted, s.ended, (SELECT max(id) FROM orchestration_messages m WHERE m.task_id = t.task_id) AS newest
+  FROM orchestration_tasks t LEFT JOIN podium_sessions s ON s.session_id = t.session_id
+ WHERE t.task_id <> :conductor
+   AND (t.state IN (SELECT value FROM json_each(:states))
+        OR t.owner_seen <= datetime('now', '-' || :stale || ' seconds')
+        OR (t.owner_seen IS NOT NULL AND s.halted IS NOT NULL)
+        OR (s.ended IS NOT NULL AND t.state NOT IN (SELECT value FROM json_each(:ended))))
+ ORDER BY t.task_id;
+
+-- name: free
+-- Tasks that nobody plays and that may be claimed now.
+SELECT t.*, NULL AS owner_age,
+       (SELECT max(id) FROM orchestration_messages m WHERE m.task_id = t.task_id) AS newest
+  FROM orchestration_tasks t
+ WHERE t.state IN (SELECT value FROM json_each(:claimable)) AND t.owner_seen IS NULL
+   AND t.task_id NOT IN (SELECT value FROM json_each(:skipped))
+   AND NOT EXISTS (SELECT 1 FROM podium_needs n LEFT JOIN orchestration_tasks p ON p.task_id = n.needs
+                    WHERE n.task_id = t.task_id AND p.state IS NOT :complete)
+ ORDER BY t.phase, t.task_id LIMIT :most;
+
+-- name: counts
+-- How many tasks there are, how many are live, and how many of these somebody plays.
+SELECT count(*) AS total, ifnull(sum(state NOT IN (SELECT value FROM json_each(:ended))), 0) AS live,
+       count(owner_seen) AS played
+  FROM orchestration_tasks WHERE task_id <> :conductor AND task_id NOT GLOB :fallback || '*';
+
+-- name: told
+SELECT 1 FROM podium_told WHERE session_id = :session_id AND what = :what;
+
+-- name: tell
+INSERT OR IGNORE INTO podium_told (session_id, what) VALUES (:session_id, :what);
+
+-- name: set_bell
+UPDATE podium_sessions SET bell = :bell WHERE session_id = :session_id AND bell IS NULL;
+
+-- name: bells
+-- The bells of the sessions that a change of this task concerns: its owner and the conductor.
+SELECT s.session_id, s.bell FROM orchestration_tasks t JOIN podium_sessions s USING (session_id)
+ WHERE t.task_id IN (:task_id, :conductor) AND s.bell IS NOT NULL;
+
+-- name: halt
+-- Alive, but stopped by an API error.
+UPDATE podium_sessions SET halted = :halted, last_seen = datetime('now') WHERE session_id = :session_id;
+
+-- name: end_session
+UPDATE podium_sessions SET ended_at = datetime('now'), ended = :ended
+ WHERE session_id = :session_id AND ended_at IS NULL;
+
+-- name: orphan_rows
+-- The rows of a session whose process is gone: the row says so, and a successor may be let in.
+UPDATE orchestration_tasks SET owner_seen = NULL, last_error = 'session ended: ' || :ended
+ WHERE session_id = :session_id AND owner_seen IS NOT NULL
+   AND state NOT IN (SELECT value FROM json_each(:released));
+
+-- name: sessions_of_process
+-- The newest session that this client process is.
+SELECT session_id FROM podium_sessions
+ WHERE pid = :pid AND pid_started IS :pid_started AND host IS :host AND ended_at IS NULL
+ ORDER BY last_seen DESC, rowid DESC LIMIT 1;
+
+-- name: watched
+-- The sessions on this host that own a row they have not let go.
+SELECT DISTINCT s.session_id, s.pid, s.pid_started, s.host FROM podium_sessions s
+  JOIN orchestration_tasks t ON t.session_id = s.session_id
+ WHERE t.owner_seen IS NOT NULL AND s.host = :host AND s.pid IS NOT NULL AND s.ended_at IS NULL;
+
+-- name: measure
+-- Context as measured, kept when it changed.
+INSERT INTO podium_context (session_id, tokens, percent)
+SELECT :session_id, :tokens, :percent
+ WHERE :tokens IS NOT (SELECT tokens FROM podium_context WHERE session_id = :session_id
+                        ORDER BY rowid DESC LIMIT 1);
+
+-- name: newest
+-- The newest event and message of a task.
+SELECT ifnull((SELECT max(id) FROM podium_events WHERE task_id = :task_id), 0) AS event,
+       ifnull((SELECT max(id) FROM orchestration_messages WHERE task_id = :task_id), 0) AS message;
+
+-- name: latest_context
+SELECT at, tokens, percent FROM podium_context WHERE session_id = :session_id
+ ORDER BY rowid DESC LIMIT 1;
+
+-- name: context_series
+SELECT at, tokens, percent FROM podium_context WHERE session_id = :session_id ORDER BY rowid;
+
+-- checks
+
+-- name: heartbeat_age
+-- Seconds since the last heartbeat; NULL when it is not a time.
+SELECT CAST(strftime('%s', 'now') AS INTEGER) - CAST(strftime('%s', last_heartbeat) AS INTEGER) AS seconds
+  FROM orchestration_tasks WHERE task_id = :task_id;
+
+-- name: unread_count
+-- How much mail of a row, after a given message, its session has not been shown.
+SELECT count(*) AS pending FROM orchestration_messages
+ WHERE CASE WHEN :task_id = :conductor THEN from_session <> :conductor
+            ELSE task_id = :task_id AND from_session = :conductor END
+   AND id > :since
+   AND id > ifnull((SELECT up_to FROM podium_reads
+                     WHERE session_id = :session_id AND task_id = :task_id), 0);
+
+-- name: named_in_mail
+-- Whether a musician's message about a task names this text.
+SELECT 1 FROM orchestration_messages
+ WHERE task_id = :task_id AND from_session <> :conductor AND instr(message, :text) LIMIT 1;
