@@ -26,7 +26,10 @@ ADVICE: dict[Kind, dict[State, str]] = {
             "The conductor wants changes. Read them: podium musician inbox. "
             "Make them, run the tests again, then: podium musician submit --help"
         ),
-        S.ERROR: "The conductor has your error; do nothing more on it. To wait for the answer: podium wait",
+        S.ERROR: (
+            "The conductor has your error; do nothing more on it. "
+            "To wait for the answer: podium wait"
+        ),
         S.FIX_PROPOSED: (
             "The conductor proposes a fix. Read it: podium musician inbox. Apply it: "
             "podium musician claim {task}, then work; or submit again: podium musician submit --help"
@@ -36,9 +39,7 @@ ADVICE: dict[Kind, dict[State, str]] = {
             "podium musician exit --reason TEXT"
         ),
         S.COMPLETE: "It is finished; there is nothing left to do. End your turn.",
-        S.EXITED: (
-            "It was given up and waits for the conductor: podium conductor handoff {task}"
-        ),
+        S.EXITED: ("It was given up and waits for the conductor: podium conductor handoff {task}"),
     },
     Kind.CONDUCTOR: {
         S.WATCHING: (

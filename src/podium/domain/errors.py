@@ -61,11 +61,11 @@ class MoveRefused(PodiumError):
 
 
 class NotOwner(PodiumError):
-    """This session does not own the row that it wants to write."""
+    """The session does not own the row that it wants to write."""
 
 
 class TakenOver(NotOwner):
-    """This session owned the row once; a successor owns it now."""
+    """The session owned the row once; a successor owns it now."""
 
     def __init__(self, task_id: str, successor: str | None, session_id: str | None) -> None:
         self.task_id = task_id

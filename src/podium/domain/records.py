@@ -30,8 +30,10 @@ class Record:
 
 
 class Task(Record):
-    """One row of orchestration_tasks. `owner_age` is seconds since its owner's last sign of life,
-    None when nobody owns it any more."""
+    """One row of orchestration_tasks.
+
+    `owner_age` is seconds since its owner's last sign of life, None when nobody owns it any more.
+    """
 
     task_id: str
     state: State
@@ -77,6 +79,12 @@ class Event(Record):
     session_id: str | None
     worked_by: str | None
     last_message: int
+
+    @property
+    def who(self) -> str:
+        """The player by its name, anybody else by what it said it was."""
+        own = self.worked_by if self.actor == self.session_id else None
+        return own or self.actor or "somebody"
 
 
 class Session(Record):

@@ -1,4 +1,4 @@
-"""Limits and the questions that need nothing but a row: may it move, may its session stop?"""
+"""Limits, and the questions that need nothing but a row."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def check_task_id(task_id: str) -> str:
     if not TASK_ID.match(task_id):
         shown = task_id if len(task_id) <= 40 else task_id[:40] + "…"
         raise WrongUsage(
-            f"{shown!r} is not a task id; wanted task-03, task-103 or task-03-fix; run: podium status"
+            f"{shown!r} is not a task id; wanted task-03, task-103 or task-03-fix; "
+            "run: podium status"
         )
     return task_id
 

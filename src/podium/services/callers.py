@@ -83,9 +83,7 @@ def own_task(store: Store, caller: Caller, task_id: str | None = None) -> Task:
             raise NotOwner(f"this session plays {names}; say which: --task {mine[0].task_id}")
         lost = store.one("lost_task", session_id=session_id)
         if lost is None:
-            raise NotOwner(
-                f"session {session_id} owns no task; run: podium musician claim TASK"
-            )
+            raise NotOwner(f"session {session_id} owns no task; run: podium musician claim TASK")
         task_id = str(lost["task_id"])
     row = store.one("task", task_id=task_id)
     if row is None:

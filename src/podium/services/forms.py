@@ -35,7 +35,9 @@ def _fault(error: Any) -> str:
     where = place.lstrip(".") or "it"
     if error.validator == "required":
         missing = [name for name in error.validator_value if name not in error.instance]
-        return f"{where if place else 'missing'}: {', '.join(missing)}" + (" missing" if place else "")
+        return f"{where if place else 'missing'}: {', '.join(missing)}" + (
+            " missing" if place else ""
+        )
     wanted = {
         "pattern": lambda: _pattern(error.validator_value),
         "minimum": lambda: _range(error.schema),

@@ -88,7 +88,12 @@ LETTERS: dict[MessageType, tuple[str, Sequence[tuple[str, str]], str]] = {
     ),
     M.INSTRUCTION: (
         "INSTRUCTION: {path}",
-        (("Task", "task"), ("Phase", "phase"), ("After", "needs"), ("Danger Files", "danger_files")),
+        (
+            ("Task", "task"),
+            ("Phase", "phase"),
+            ("After", "needs"),
+            ("Danger Files", "danger_files"),
+        ),
         "Read the whole file; every step and checkpoint is there.",
     ),
     M.APPROVAL: ("REVIEW APPROVED: {text}", (), ""),

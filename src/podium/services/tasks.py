@@ -68,9 +68,7 @@ def move(store: Store, task: Task, to: State, role: Role, actor: str) -> None:
 
 def send(store: Store, task_id: str, sender: str, kind: MessageType, text: str) -> int:
     """Write a message; its id."""
-    store.run(
-        "send", task_id=task_id, from_session=sender, message=text, message_type=kind.value
-    )
+    store.run("send", task_id=task_id, from_session=sender, message=text, message_type=kind.value)
     sent = store.one("last_sent")
     return int(sent["id"]) if sent else 0
 
@@ -146,7 +144,9 @@ def claim(store: Store, caller: Caller, task_id: str) -> Task:
 def _play_on(store: Store, task: Task, session_id: str) -> None:
     """The owner takes its own task up again after a verdict."""
     if task.state is State.EXIT_REQUESTED:
-        raise PodiumError(f"{task.task_id} is {task.state.value}: {advice(task.task_id, task.state)}")
+        raise PodiumError(
+            f"{task.task_id} is {task.state.value}: {advice(task.task_id, task.state)}"
+        )
     move(store, task, State.WORKING, Role.MUSICIAN, session_id)
     store.run("seen", session_id=session_id, progress=1)
 
@@ -177,7 +177,9 @@ def play(
     return number
 
 
-def fail(store: Store, caller: Caller, task: Task, error: str, letter: str, *, warning: bool) -> int:
+def fail(
+    store: Store, caller: Caller, task: Task, error: str, letter: str, *, warning: bool
+) -> int:
     """Report an error, counted, or a context warning, not counted. Refuses the sixth error."""
     with store.transaction():
         task = get(store, task.task_id)
@@ -194,9 +196,7 @@ def fail(store: Store, caller: Caller, task: Task, error: str, letter: str, *, w
 
 def approved_since_completion(store: Store, task_id: str) -> bool:
     """Whether the newest verdict since the newest completion report is an approval."""
-    report = store.one(
-        "latest_of_type", task_id=task_id, message_type=MessageType.COMPLETION.value
-    )
+    report = store.one("latest_of_type", task_id=task_id, message_type=MessageType.COMPLETION.value)
     if report is None:
         return False
     verdict = store.one(
@@ -275,9 +275,7 @@ def conduct(store: Store, caller: Caller) -> Task:
     with store.transaction():
         podium = get(store, CONDUCTOR_ROW)
         if podium.state is State.COMPLETE:
-            raise PodiumError(
-                "this run is complete; start a new one with: podium init --archive"
-            )
+            raise PodiumError("this run is complete; start a new one with: podium init --archive")
         if podium.session_id == session_id and podium.owner_age is not None:
             return podium
         # A rested conductor that comes back is let in by the state, a new one by the claim.
@@ -306,10 +304,8 @@ def finish(store: Store, caller: Caller) -> None:
             if kind_of(t.task_id) is Kind.TASK and t.state not in ENDED
         ]
         if live:
-            raise PodiumError(
-                f"{len(live)} tasks are live ({', '.join(live[:5])}{', …' if len(live) > 5 else ''}); "
-                "run: podium conductor next"
-            )
+            some = ", ".join(live[:5]) + (", …" if len(live) > 5 else "")
+            raise PodiumError(f"{len(live)} tasks are live ({some}); run: podium conductor next")
         move(store, get(store, CONDUCTOR_ROW), State.COMPLETE, Role.CONDUCTOR, caller.actor)
 
 

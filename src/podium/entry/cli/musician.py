@@ -48,12 +48,9 @@ def scratch(app: App) -> Scratch:
 
 def measured(app: App) -> context.Usage | None:
     """The session's context as its transcript shows it."""
-    known = app.store.one("session", session_id=app.caller.session_id) or {}
     window = app.settings.section("context").get("window")
-    return context.measure(
-        str(known.get("transcript_path") or ""),
-        context.window_for(known.get("model"), window if isinstance(window, int) else None),
-    )
+    configured = window if isinstance(window, int) else None
+    return context.of_session(app.store, app.caller.session_id, configured)
 
 
 def percent(app: App) -> int | None:
@@ -71,8 +68,11 @@ def claim(app: App, task_id: str) -> None:
     """
     caller = app.caller
     task = tasks.claim(app.store, caller, check_task_id(task_id))
+    app.arm(str(task.session_id))
     notes = scratch(app)
-    notes.log(task_id, f"task claimed by {task.worked_by}, session: {task.session_id}", percent(app))
+    notes.log(
+        task_id, f"task claimed by {task.worked_by}, session: {task.session_id}", percent(app)
+    )
     mail = _take_mail(app, task)
     lines = [
         f"You are {task.worked_by}; {task_id} is {task.state.value}.",
@@ -113,7 +113,11 @@ def _mail_lines(task_id: str, mail: list[Message]) -> list[str]:
     if len(mail) > MAIL_SHOWN:
         lines.append(f"{len(mail) - MAIL_SHOWN} older messages: podium messages {task_id} --all")
     for m in mail[-MAIL_SHOWN:]:
-        body = m.message if len(m.message) <= 4000 else m.message[:4000] + f"… (podium messages {task_id} --id {m.id})"
+        body = (
+            m.message
+            if len(m.message) <= 4000
+            else m.message[:4000] + f"… (podium messages {task_id} --id {m.id})"
+        )
         lines.append(f"[{m.id}] {m.message_type} from the conductor, {m.timestamp}:")
         lines += ["  " + line for line in body.splitlines()]
     return lines
@@ -127,7 +131,8 @@ def inbox(app: App, task_id: str | None) -> None:
     mail = _take_mail(app, task)
     app.show(
         {"task_id": task.task_id, "state": task.state.value, "mail": [_facts(m) for m in mail]},
-        _mail_lines(task.task_id, mail) or [f"No unread mail; {task.task_id} is {task.state.value}."],
+        _mail_lines(task.task_id, mail)
+        or [f"No unread mail; {task.task_id} is {task.state.value}."],
     )
 
 
@@ -213,15 +218,21 @@ def context_(app: App) -> None:
         app.show({"percent": None}, "unknown: this session has no readable transcript yet")
         return
     meaning = (
-        "leave now: podium musician exit --reason 'context'" if usage.percent >= LEAVE_AT
-        else "prepare the handoff, finish this step only" if usage.percent >= PREPARE_AT
+        "leave now: podium musician exit --reason 'context'"
+        if usage.percent >= LEAVE_AT
+        else "prepare the handoff, finish this step only"
+        if usage.percent >= PREPARE_AT
         else "go on"
     )
     app.show(
-        {"tokens": usage.tokens, "window": usage.window, "percent": usage.percent, "model": usage.model},
+        {
+            "tokens": usage.tokens,
+            "window": usage.window,
+            "percent": usage.percent,
+            "model": usage.model,
+        },
         f"{usage.percent}% ({usage.tokens} of {usage.window} tokens): {meaning}",
     )
-
 
 
 FIELDS: dict[str, tuple[str, type, str]] = {
@@ -243,7 +254,8 @@ FIELDS: dict[str, tuple[str, type, str]] = {
 FORMS = {
     "submit": "checkpoint smoothness summary files tests reason self_correction agents_remaining "
     "proposal output",
-    "finish": "smoothness summary files tests report self_correction agents_remaining proposal output",
+    "finish": "smoothness summary files tests report self_correction agents_remaining proposal "
+    "output",
     "error": "error report suggest self_correction output",
     "warn": "recommend agents_remaining self_correction",
 }
@@ -255,9 +267,9 @@ def form(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     def add(function: Callable[..., None]) -> Callable[..., None]:
         for field in reversed(FORMS[name].split()):
             flag, kind, text = FIELDS[field]
-            function = click.option(
-                flag, field, type=kind, multiple=field == "output", help=text
-            )(function)
+            function = click.option(flag, field, type=kind, multiple=field == "output", help=text)(
+                function
+            )
         return click.option(
             "--from", "source", metavar="FILE.json", help="The fields as JSON; - is standard input."
         )(task_option(function))
@@ -265,7 +277,7 @@ def form(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return add
 
 
-def filled(app: App, name: str, source: str | None, given: dict[str, Any]) -> dict[str, Any]:
+def filled(name: str, source: str | None, given: dict[str, Any]) -> dict[str, Any]:
     """The fields of a letter from options or --from, checked by the schema, all faults at once."""
     fields = {k: v for k, v in given.items() if v not in (None, ())}
     if source is not None:
@@ -322,48 +334,72 @@ def _hand_in(app: App, task: Task, kind: MessageType, fields: dict[str, Any], sa
     )
 
 
-@verb(group, "submit", "podium musician submit --checkpoint 2/5 --smoothness 3 --summary 'Auth moved' "
-      "--files 8 --tests '14 pass, 2 new' --output src/auth.py:modified")
+@verb(
+    group,
+    "submit",
+    "podium musician submit --checkpoint 2/5 --smoothness 3 --summary 'Auth moved' "
+    "--files 8 --tests '14 pass, 2 new' --output src/auth.py:modified",
+)
 @form("submit")
 def submit(app: App, task_id: str | None, source: str | None, **given: Any) -> None:
     """Ask for a review of a checkpoint. Context and deviations are filled in from measurement."""
     task = mine(app, task_id)
-    fields = {"reason": "checkpoint reached", "proposal": "N/A", **filled(app, "submit", source, given)}
+    fields = {
+        "reason": "checkpoint reached",
+        "proposal": "N/A",
+        **filled("submit", source, given),
+    }
     _hand_in(
-        app, task, M.REVIEW_REQUEST, measured_fields(app, task, fields),
+        app,
+        task,
+        M.REVIEW_REQUEST,
+        measured_fields(app, task, fields),
         f"checkpoint {fields['checkpoint']} submitted",
     )
 
 
-@verb(group, "finish", "podium musician finish --smoothness 1 --summary 'All steps done' --files 14 "
-      "--tests '28 pass' --report docs/implementation/reports/task-03-completion.md")
+@verb(
+    group,
+    "finish",
+    "podium musician finish --smoothness 1 --summary 'All steps done' --files 14 "
+    "--tests '28 pass' --report docs/implementation/reports/task-03-completion.md",
+)
 @form("finish")
 def finish(app: App, task_id: str | None, source: str | None, **given: Any) -> None:
     """Hand in the finished task for the last review; then: podium musician complete."""
     task = mine(app, task_id)
-    fields = filled(app, "finish", source, given)
+    fields = filled("finish", source, given)
     fields["report"] = app.path(fields["report"])
     _hand_in(app, task, M.COMPLETION, measured_fields(app, task, fields), "completion submitted")
 
 
-@verb(group, "error", "podium musician error --error 'test_auth times out' --suggest 'the new fixture'")
+@verb(
+    group,
+    "error",
+    "podium musician error --error 'test_auth times out' --suggest 'the new fixture'",
+)
 @form("error")
 def error(app: App, task_id: str | None, source: str | None, **given: Any) -> None:
     """Report an error that you cannot solve; the conductor answers with a fix. At most five."""
     task = mine(app, task_id)
-    fields = filled(app, "error", source, given)
+    fields = filled("error", source, given)
     if "report" in fields:
         fields["report"] = app.path(fields["report"])
     retry = task.retry_count + 1
     letter = messages.write(M.ERROR, {**measured_fields(app, task, fields), "retry": retry})
     number = tasks.fail(app.store, app.caller, task, fields["error"], letter, warning=False)
-    scratch(app).log(task.task_id, f"error {retry}/{ERROR_RETRIES}: {fields['error']}", percent(app))
+    scratch(app).log(
+        task.task_id, f"error {retry}/{ERROR_RETRIES}: {fields['error']}", percent(app)
+    )
     last = retry >= ERROR_RETRIES
     app.show(
         {"task_id": task.task_id, "state": State.ERROR.value, "retry": retry, "message_id": number},
         f"{task.task_id} is {State.ERROR.value}, retry {retry}/{ERROR_RETRIES} (message {number}). "
-        + ("That was the last: write the HANDOFF, then: podium musician exit --reason 'retries exhausted'"
-           if last else "End your turn; the fix wakes you."),
+        + (
+            "It was the last. Write the HANDOFF: podium musician exit --reason 'no retry left'"
+            if last
+            else "End your turn; the fix wakes you."
+        ),
     )
 
 
@@ -375,13 +411,14 @@ CONTEXT_WARNING = "context_exhaustion_warning"
 def warn(app: App, task_id: str | None, source: str | None, **given: Any) -> None:
     """Warn that the context will not last; the conductor answers how to go on."""
     task = mine(app, task_id)
-    fields = measured_fields(app, task, filled(app, "warn", source, given))
+    fields = measured_fields(app, task, filled("warn", source, given))
     letter = messages.write(M.CONTEXT_WARNING, fields)
     number = tasks.fail(app.store, app.caller, task, CONTEXT_WARNING, letter, warning=True)
     scratch(app).log(task.task_id, "context warning sent", percent(app))
     app.show(
         {"task_id": task.task_id, "state": State.ERROR.value, "message_id": number},
-        f"{task.task_id} is {State.ERROR.value} (message {number}). End your turn; the answer wakes you.",
+        f"{task.task_id} is {State.ERROR.value} (message {number}). "
+        "End your turn; the answer wakes you.",
     )
 
 
@@ -414,8 +451,8 @@ def leave(app: App, reason: str, task_id: str | None) -> None:
         notes.write_handoff(task, reason, used)
         aside = f" (the former session's is kept as {os.path.basename(kept)})" if kept else ""
         raise PodiumError(
-            f"a HANDOFF is wanted before you leave; its skeleton is {app.path(path)}{aside}: fill it "
-            "in, then run the same command again"
+            f"a HANDOFF is wanted before you leave; its skeleton is {app.path(path)}{aside}: "
+            "fill it in, then run the same command again"
         )
     facts = notes.notes(task.task_id)
     letter = messages.write(
@@ -447,8 +484,5 @@ def resume(app: App, task_id: str | None) -> None:
     found = assess(app.store, notes, task, require_session(app.caller))
     text = found.text(used)
     number = tasks.tell(app.store, app.caller, task, M.RESUMPTION_STATUS, text)
-    for line in text.splitlines():
-        notes.log(task.task_id, line, used)
+    notes.log_block(task.task_id, text, used)
     app.show({"task_id": task.task_id, "message_id": number, **found.facts}, text.splitlines())
-
-
