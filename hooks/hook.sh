@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs hooks/$1.py, and starts Python only where podium may have something to say: Stop fires at
+# Runs hooks/$1.py with the rest of the arguments, and starts Python only where podium may have something to say: Stop fires at
 # the end of every turn of every session on the machine, and most of them are strangers'.
 here=${0%/*}
 
@@ -8,7 +8,7 @@ podium_is_here() {
     dir=${CLAUDE_PROJECT_DIR:-$PWD}
     while :; do
         [ -e "$dir/comms.db" ] || [ -e "$dir/podium.json" ] && return 0
-        if [ -f "$dir/.git" ] && read -r git <"$dir/.git"; then
+        if [ -f "$dir/.git" ] && { read -r git <"$dir/.git"; } 2>/dev/null; then
             case $git in *"/.git/worktrees/"*) return 0 ;; esac
         fi
         case $dir in
@@ -21,7 +21,8 @@ podium_is_here() {
 
 [ "$1" = session_start ] || podium_is_here || exit 0
 if command -v python3 >/dev/null 2>&1; then
-    exec python3 -I -S "$here/$1.py"
+    name=$1 && shift
+    exec python3 -I -S "$here/$name.py" "$@"
 fi
 podium_is_here || exit 0
 echo '{"systemMessage": "podium needs python3 (3.9 or newer) on PATH for its hooks: install it, then run: podium doctor"}'

@@ -6,4 +6,4 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "src"))
 from podium.entry import hooks
 
-sys.exit(hooks.run(hooks.answer_session_start))
+os._exit(hooks.run(hooks.answer_session_start))

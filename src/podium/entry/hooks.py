@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import sys
 
-from podium.entry.settings import Settings, find_root
+from podium.entry.settings import Settings, bells_folder, find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from podium.services import gate
     from podium.store.base import Store
 
     Payload = dict[str, object]
@@ -57,9 +58,10 @@ class Event:
     @property
     def session_id(self) -> str:
         """The session that the event is about; empty when it names none."""
-        # Inside a JSON string a quote is escaped, so one bare key is the real one.
-        if self.raw.count(b'"session_id"') == 1:
-            tail = self.raw.split(b'"session_id"', 1)[1].lstrip()
+        # The client writes it first; a second bare key could be the one that counts.
+        key = b'{"session_id"'
+        if self.raw.startswith(key) and self.raw.count(key[1:]) == 1:
+            tail = self.raw[len(key) :].lstrip()
             if tail[:1] == b":" and tail[1:].lstrip()[:1] == b'"':
                 value = tail[1:].lstrip()[1:].split(b'"', 1)[0]
                 if b"\\" not in value and value.isascii():
@@ -72,79 +74,68 @@ class Event:
         found = self.payload.get(key)
         return found if isinstance(found, str) else None
 
+    def open(self, wait: float = LOCK_WAIT) -> Store:
+        """The project's store."""
+        from podium.store import open_store
 
-def run(handle: Callable[[Event], Payload | None]) -> int:
-    """Answer one hook event. A failure never traps the session."""
-    try:
-        reply = handle(Event(sys.stdin.buffer.read()))
-        if reply:
-            import json
+        return open_store(self.settings.database, wait)
 
-            text = json.dumps(reply) + "\n"
-            sys.stdout.buffer.write(text.encode("utf-8", "replace"))
-            sys.stdout.buffer.flush()
-    except Exception:  # noqa: BLE001, S110  # whatever it was, the session must go on
-        pass
-    return 0
-
-
-def _open(event: Event, wait: float) -> Store:
-    from podium.store import open_store
-
-    return open_store(event.settings.database, wait)
-
-
-def answer_stop(event: Event) -> Payload | None:
-    """Hold a session that owns a live row; let everybody else go."""
-    session_id = event.has_database and event.session_id
-    if not session_id:
-        return None
-    store = _open(event, LOCK_WAIT)
-    try:
-        if store.one("owns_rows", session_id=session_id) is None:
+    def owner(self) -> tuple[Store, str] | None:
+        """The store and the session, if that session owns a row; None for a stranger."""
+        session_id = self.has_database and self.session_id
+        if not session_id:
             return None
-        return _guard(event, store, session_id)
-    finally:
-        store.close()
+        store = self.open()
+        owns = store.one("owns_rows", session_id=session_id) is not None
+        return (store, session_id) if owns else None
 
 
-def _guard(event: Event, store: Store, session_id: str) -> Payload | None:
-    from podium.domain.errors import PodiumError
-    from podium.services import gate
+def say(reply: Payload) -> None:
+    """Write the answer out; when this returns, the client can read it."""
+    import json
 
-    presets, wrong = gate.override(event.settings.section("presets"))
-    complaint = event.settings.complaint or (wrong and f"podium.json: {wrong}; built-in used")
-    reply: Payload = {"systemMessage": complaint} if complaint else {}
+    sys.stdout.buffer.write((json.dumps(reply) + "\n").encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()
+
+
+def context(event_name: str, text: str) -> Payload:
+    """An answer that puts text before the model."""
+    return {"hookSpecificOutput": {"hookEventName": event_name, "additionalContext": text}}
+
+
+def run(handle: Callable[[Event], int | None]) -> int:
+    """Answer one hook event; the exit code. A failure never traps the session.
+
+    The caller leaves by os._exit: taking Python down costs 2 ms, and closing the last connection
+    would make every hook fold the database's journal.
+    """
     try:
-        prompt = gate.answer(store, session_id, presets).prompt
-    except PodiumError as error:
-        # It could look but can never count: holding the session would hold it for ever.
-        return {"systemMessage": f"podium let this session stop: {error}"}
-    if prompt:
-        reply["hookSpecificOutput"] = {"hookEventName": "Stop", "additionalContext": prompt}
-    return reply
+        return handle(Event(sys.stdin.buffer.read())) or 0
+    except Exception:  # noqa: BLE001  # whatever it was, the session must go on
+        return 0
 
 
-def answer_session_start(event: Event) -> Payload | None:
+def answer_session_start(event: Event) -> None:
     """Tell the session its id; tell a participant its role, rows, mail and next command."""
     session_id = event.session_id
     if not session_id or not session_id.isprintable() or len(session_id) > 200:
-        return None
+        return
     _export(session_id)
-    lines = [f"CLAUDE_SESSION_ID={session_id}"]
-    reply: Payload = {}
+    bell = _hang_bell(session_id)
+    lines, complaint = [f"CLAUDE_SESSION_ID={session_id}"], ""
     if event.has_database:
         try:
-            lines.append(_introduce(event, session_id))
-        except Exception as error:  # noqa: BLE001  # a session must start, whatever podium's state
-            reply["systemMessage"] = f"podium could not look: {error}"
-    if event.settings.complaint and len(lines) > 1 and lines[1]:
-        reply["systemMessage"] = event.settings.complaint
-    reply["hookSpecificOutput"] = {
-        "hookEventName": "SessionStart",
-        "additionalContext": "\n".join(line for line in lines if line),
-    }
-    return reply
+            lines.append(_introduce(event, session_id, bell))
+        except Exception:  # noqa: BLE001, S110  # it could not look, so it knows nobody to tell
+            pass
+    if event.settings.complaint and lines[1:] and lines[1]:
+        complaint = event.settings.complaint
+    reply = context("SessionStart", "\n".join(line for line in lines if line))
+    if bell:
+        reply["hookSpecificOutput"]["watchPaths"] = [bell]  # type: ignore[index]
+    if complaint:
+        reply["systemMessage"] = complaint
+    say(reply)
 
 
 def _export(session_id: str) -> None:
@@ -159,26 +150,111 @@ def _export(session_id: str) -> None:
             pass  # the client's own CLAUDE_CODE_SESSION_ID is still there
 
 
-def _introduce(event: Event, session_id: str) -> str:
+def _hang_bell(session_id: str) -> str | None:
+    """The session's bell, if it can be hung. Also a stranger's: it may become a participant."""
+    from podium.services import bells
+
+    folder = bells_folder(os.environ)
+    bell = bells.path(folder, session_id) if folder else ""
+    return bell if bell and bells.hang(bell) else None
+
+
+def _introduce(event: Event, session_id: str, bell: str | None) -> str:
+    from podium.domain.errors import PodiumError
     from podium.services import briefing, sessions
     from podium.stage import process
 
-    store = _open(event, SHORT_LOCK_WAIT)
+    source = event.text("source") or "startup"
+    if source == "fork":  # the client still gives the id of the session it was forked from
+        return ""
+    cleared = source == "clear"  # its rows would be lost to it, so that is worth a wait
+    store = event.open(LOCK_WAIT if cleared else SHORT_LOCK_WAIT)
     try:
-        source = event.text("source") or "startup"
-        if source == "fork":  # the client still gives the id of the session it was forked from
-            return ""
         sessions.register(
             store,
             session_id,
-            cleared=source == "clear",
+            cleared=cleared,
             process=process.client(os.environ),
             facts={
                 "transcript_path": event.text("transcript_path"),
                 "mode": os.environ.get("CLAUDE_CODE_ENTRYPOINT"),
                 "model": event.text("model"),
+                "bell": bell,
             },
         )
-        return briefing.brief(store, session_id)
-    finally:
-        store.close()
+    except PodiumError:
+        pass  # locked or read-only: the role can be read all the same
+    return briefing.brief(store, session_id)
+
+
+def answer_stop(event: Event) -> None:
+    """Hold a session that owns a live row, or let it wait for its answer; let everybody else go."""
+    owner = event.owner()
+    if owner is None:
+        return
+    from podium.domain.errors import PodiumError
+
+    try:
+        _guard(event, *owner)
+    except PodiumError as error:
+        # It could look but never count: holding the session would hold it for ever.
+        say({"systemMessage": f"podium let this session stop: {error}"})
+
+
+def _guard(event: Event, store: Store, session_id: str) -> None:
+    from podium.services import gate, inbox
+
+    presets, wrong = gate.override(event.settings.section("presets"))
+    complaint = event.settings.complaint or (wrong and f"podium.json: {wrong}; built-in used")
+
+    def go_on(text: str) -> None:
+        reply = context("Stop", text)
+        if complaint:
+            reply["systemMessage"] = complaint
+        say(reply)
+
+    stop = gate.Stop(store, session_id, presets)
+    decision = stop.decide()
+    if decision.waits and not inbox.gather(store, session_id):
+        bell = str(stop.known.get("bell") or "")
+        if bell and is_headless():
+            decision = _wait(store, session_id, stop, bell)
+        elif bell:
+            decision = gate.Decision("", decision.why + "; its bell wakes it")
+        else:
+            decision = stop.decide(may_wait=False)
+    cap = os.environ.get("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP", "")
+    # Before anything is said: what can never be counted must not hold, and one answer is all.
+    settled = stop.settle(
+        decision,
+        first=event.payload.get("stop_hook_active") is not True,
+        client_cap=int(cap) if cap.isdigit() else gate.CLIENT_CAP,
+    )
+    if decision.prompt and not (settled and inbox.deliver(store, session_id, go_on)):
+        go_on(decision.prompt)
+
+
+def is_headless() -> bool:
+    """Whether the client runs without an interactive engine (`-p`): it cannot be woken."""
+    return os.environ.get("CLAUDE_CODE_ENTRYPOINT", "cli") != "cli"
+
+
+def _wait(store: Store, session_id: str, stop: gate.Stop, bell: str) -> gate.Decision:
+    """Sit in the Stop hook until there is something to say to the model. Costs no turn."""
+    from podium.entry import waiting
+    from podium.services import gate, inbox, life
+
+    client = os.getppid()
+
+    def ready(stale_after: int) -> bool:
+        return bool(inbox.gather(store, session_id, stale_after)) or not stop.decide().waits
+
+    stop.settle(gate.Decision("", "waits in the Stop hook for an answer"), first=False)
+    with waiting.Alone(bell + ".wait") as alone:
+        came = alone and waiting.wait(
+            store,
+            ready,
+            beat=lambda: life.beat(store, session_id),
+            abandoned=lambda: os.getppid() != client,
+        )
+    return stop.decide() if came else gate.Decision("", "let go: its client is gone")

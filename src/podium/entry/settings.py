@@ -25,9 +25,20 @@ def session_id(env: Mapping[str, str], given: str | None = None) -> str | None:
     return given or env.get("CLAUDE_SESSION_ID") or env.get("CLAUDE_CODE_SESSION_ID") or None
 
 
+def bells_folder(env: Mapping[str, str]) -> str | None:
+    """Where the user's sessions keep their bells; None without a home."""
+    shared = env.get("XDG_DATA_HOME", "")
+    if not os.path.isabs(shared):
+        home = env.get("HOME", "")
+        shared = os.path.join(home, ".local", "share") if os.path.isabs(home) else ""
+    return os.path.join(shared, "podium", "bells") if shared else None
+
+
 def find_root(env: Mapping[str, str], cwd: str) -> str:
-    """The project's root: the nearest folder that has podium's files, from CLAUDE_PROJECT_DIR or
-    the working directory up; from a git worktree without them, the main worktree; else the start.
+    """The project's root.
+
+    The nearest folder that has podium's files, from CLAUDE_PROJECT_DIR or the working directory up;
+    from a git worktree without them, the main worktree; else where it started.
     """
     start = os.path.abspath(env.get("CLAUDE_PROJECT_DIR") or cwd)
     folder, main = start, ""
@@ -57,8 +68,10 @@ def _main_worktree(folder: str) -> str:
 
 
 class Settings:
-    """What podium.json says, checked key by key: what is unusable falls back to the built-in value
-    and is named in `complaint`. A broken file never disables anything."""
+    """What podium.json says, checked key by key. A broken file never disables anything.
+
+    What is unusable falls back to the built-in value and is named in `complaint`.
+    """
 
     def __init__(self, root: str, env: Mapping[str, str]) -> None:
         self.root, self.env = root, env

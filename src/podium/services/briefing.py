@@ -61,7 +61,9 @@ def _row(store: Store, session_id: str, task: Task) -> str:
         lines.append(f"If you no longer know your rules, invoke the skill /{skill} again.")
     mail = mail_for(store, session_id, task.task_id)
     if mail:
-        lines.append(f"Unread mail: {len(mail)} (podium {skill} " + ("next" if conductor else "inbox") + ")")
+        lines.append(
+            f"Unread mail: {len(mail)} (podium {skill} " + ("next" if conductor else "inbox") + ")"
+        )
         lines += [
             f"  {m.id} {m.message_type}: {one_line(m.message, MAIL_CHARACTERS // MAIL_SHOWN)}"
             for m in mail[-MAIL_SHOWN:]

@@ -1,86 +1,191 @@
-"""What needs attention, in the order in which it hurts."""
+"""What needs the conductor, in the order in which it hurts. Hook-reachable."""
 
 from __future__ import annotations
 
-from podium.domain.records import Event, Message, Task
-from podium.domain.rules import ERROR_RETRIES
-from podium.domain.states import CLAIMABLE, ENDED, Kind, MessageType, State, kind_of
+import json
 
-from .tasks import every, is_stale
+from podium.domain.records import Event, Message, Task
+from podium.domain.rules import ERROR_RETRIES, STALE_AFTER
+from podium.domain.states import (
+    AWAITING,
+    CLAIMABLE,
+    CONDUCTOR_ROW,
+    ENDED,
+    FALLBACK_PREFIX,
+    Kind,
+    MessageType,
+    State,
+    kind_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from podium.store.base import Store
+    from podium.store.base import Row, Store
+
+# The order of section 6 of the protocol; what stalls a session without an error stands with stale.
+ORDER = (
+    "error",
+    "review",
+    "completion",
+    "exit",
+    "collision",
+    "dead",
+    "halted",
+    "stale",
+    "ended",
+    "free",
+)
+FREE = "free"
+FREE_SHOWN = 50
+
 
 class Item:
-    """One thing for the conductor: what it is, and the command that settles it."""
+    """One thing for the conductor: what it is, and the command that settles it.
 
-    def __init__(self, kind: str, task_id: str, what: str, command: str) -> None:
-        self.kind, self.task_id, self.what, self.command = kind, task_id, what, command
+    `mark` differs whenever the same thing happens anew, so each is told once.
+    """
 
-ORDER = ("error", "review", "completion", "exit", "collision", "stale", "free")
+    def __init__(self, kind: str, row: Row, what: str, command: str) -> None:
+        self.kind, self.task_id = kind, str(row["task_id"])
+        self.what, self.command = what, command
+        self.mark = f"{kind}:{self.task_id}:{row['moves']}:{row['newest'] or 0}"
 
-def attention(store: Store) -> list[Item]:
+    def line(self) -> str:
+        """The item as the conductor reads it."""
+        flat = " ".join("".join(c if c.isprintable() else " " for c in self.what).split())
+        cut = flat if len(flat) <= 70 else flat[:69] + "…"
+        return f"{self.kind:<10} {self.task_id:<12} {cut}  → {self.command}"
+
+    def facts(self) -> dict[str, str]:
+        """The item for --json."""
+        return {
+            "kind": self.kind,
+            "task_id": self.task_id,
+            "what": self.what,
+            "command": self.command,
+        }
+
+
+def _names(states: Iterable[State]) -> str:
+    return json.dumps([s.value for s in states])
+
+
+def attention(store: Store, stale_after: int = STALE_AFTER) -> list[Item]:
     """Errors, reviews, completions, exits, claim collisions, stale sessions, then free tasks."""
-    rows = every(store)
-    items = [item for task in rows for item in _of(store, task)]
+    rows = store.all(
+        "urgent",
+        conductor=CONDUCTOR_ROW,
+        states=_names((*AWAITING, State.EXITED)),
+        stale=stale_after,
+        ended=_names(ENDED),
+    )
+    items = [item for row in rows for item in _of(store, row, stale_after)]
+    total, live, _ = counts(store)
+    if total and not live and not any(i.kind == "exit" for i in items):
+        run = {"task_id": CONDUCTOR_ROW, "moves": total, "newest": None}
+        items.append(Item("ended", run, "every task has ended", "podium conductor finish"))
+    free = store.all(
+        "free",
+        claimable=_names(CLAIMABLE[Kind.TASK]),
+        complete=State.COMPLETE.value,
+        skipped=json.dumps([CONDUCTOR_ROW, *(i.task_id for i in items)]),
+        most=FREE_SHOWN,
+    )
+    items += [
+        Item(
+            FREE,
+            row,
+            f"{row['state']}, ready to be played",
+            f"podium conductor launch {row['task_id']}",
+        )
+        for row in free
+    ]
     return sorted(items, key=lambda item: ORDER.index(item.kind))
 
-def _of(store: Store, task: Task) -> Iterator[Item]:
-    name, kind = task.task_id, kind_of(task.task_id)
-    if kind is Kind.FALLBACK:
-        yield Item(
-            "collision",
-            name,
-            f"session {task.session_id} could not claim its task",
-            "podium conductor sweep",
-        )
-    if kind is not Kind.TASK:
+
+def _of(store: Store, row: Row, stale_after: int) -> Iterator[Item]:
+    task = Task(row)
+    name = task.task_id
+    if kind_of(name) is Kind.FALLBACK:
+        what = f"session {task.session_id} could not claim its task"
+        yield Item("collision", row, what, "podium conductor sweep")
         return
-    if is_stale(task):
-        yield Item(
-            "stale",
-            name,
-            f"{task.state.value}, no sign of life of {task.worked_by} for {task.owner_age} s",
-            f"podium conductor replace {name}",
-        )
+    if task.state not in ENDED:
+        yield from _life(row, task, stale_after)
     if task.state is State.ERROR:
-        tries = f"retry {task.retry_count}/{ERROR_RETRIES}"
-        yield Item("error", name, f"{task.last_error} ({tries})", f"podium conductor review {name}")
+        what = f"{task.last_error} (retry {task.retry_count}/{ERROR_RETRIES})"
+        yield Item("error", row, what, f"podium conductor review {name}")
     elif task.state is State.NEEDS_REVIEW:
         letter = submission(store, name)
         done = letter is not None and letter.message_type == MessageType.COMPLETION.value
         what = letter.message.splitlines()[0] if letter else "submitted without a message"
-        yield Item(
-            "completion" if done else "review", name, what, f"podium conductor review {name}"
-        )
+        kind = "completion" if done else "review"
+        yield Item(kind, row, what, f"podium conductor review {name}")
     elif task.state is State.EXITED and not _given_up(store, task):
-        yield Item(
-            "exit", name, f"{task.worked_by or 'its musician'} exited", f"podium conductor replace {name}"
-        )
-    elif task.state in CLAIMABLE[Kind.TASK] and task.owner_age is None:
-        unmet = store.all("unmet_needs", task_id=name, complete=State.COMPLETE.value)
-        if not unmet:
-            yield Item("free", name, f"{task.state.value}, ready to be played", f"podium conductor launch {name}")
+        what = f"{task.worked_by or 'its musician'} exited"
+        yield Item("exit", row, what, f"podium conductor replace {name}")
+
+
+def _life(row: Row, task: Task, stale_after: int) -> Iterator[Item]:
+    replace = f"podium conductor replace {task.task_id}"
+    if row["ended"]:
+        yield Item("dead", row, f"{task.state.value}, its session ended: {row['ended']}", replace)
+    elif task.owner_age is not None and task.owner_age >= stale_after:
+        what = f"{task.state.value}, no sign of life of {task.worked_by} for {task.owner_age} s"
+        yield Item("stale", row, what, replace)
+    elif row["halted"]:
+        what = f"{task.state.value}, alive but halted by {row['halted']}"
+        yield Item("halted", row, what, f"podium why {task.task_id}")
+
 
 def _given_up(store: Store, task: Task) -> bool:
     """Whether the conductor itself ended the task: nobody waits for a handoff."""
     last = [Event(row) for row in store.all("events", task_id=task.task_id, most=1)]
     return bool(last) and last[0].actor != task.session_id
 
+
 def submission(store: Store, task_id: str) -> Message | None:
     """The newest message of the task that asks for the conductor's word."""
-    asked = (MessageType.REVIEW_REQUEST, MessageType.COMPLETION, MessageType.ERROR, MessageType.CONTEXT_WARNING)
+    asked = (
+        MessageType.REVIEW_REQUEST,
+        MessageType.COMPLETION,
+        MessageType.ERROR,
+        MessageType.CONTEXT_WARNING,
+    )
     found = [
         row
         for kind in asked
         if (row := store.one("latest_of_type", task_id=task_id, message_type=kind.value))
     ]
-    return Message(max(found, key=lambda row: row["id"])) if found else None
+    return Message(max(found, key=lambda row: int(str(row["id"])))) if found else None
 
-def live(rows: list[Task]) -> list[Task]:
-    """The tasks that have not ended."""
-    return [t for t in rows if kind_of(t.task_id) is Kind.TASK and t.state not in ENDED]
 
+def counts(store: Store) -> tuple[int, int, int]:
+    """How many tasks there are, how many are live, and how many of these somebody plays."""
+    row = store.one(
+        "counts", conductor=CONDUCTOR_ROW, ended=_names(ENDED), fallback=FALLBACK_PREFIX
+    )
+    return (row["total"], row["live"], row["played"]) if row else (0, 0, 0)
+
+
+def urgent(items: list[Item]) -> list[Item]:
+    """What cannot wait: everything but tasks that might be launched."""
+    return [i for i in items if i.kind != FREE]
+
+
+def is_idle(store: Store) -> bool:
+    """Whether the conductor has nothing to do but wait for those who play."""
+    return not urgent(attention(store)) and counts(store)[2] > 0
+
+
+def untold(store: Store, session_id: str, items: list[Item]) -> list[Item]:
+    """Of these, what the session has not been told."""
+    return [i for i in items if not store.one("told", session_id=session_id, what=i.mark)]
+
+
+def mark_told(store: Store, session_id: str, items: list[Item]) -> None:
+    """Remember that the session has been told."""
+    for item in items:
+        store.run("tell", session_id=session_id, what=item.mark)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .life import LET_GO
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,3 +32,4 @@ def register(
         store.run("register", session_id=session_id, continues=continues, **where, **facts)
         if continues:
             store.run("follow_clear", session_id=session_id, continues=continues)
+        store.run("revive", session_id=session_id, released=LET_GO)

@@ -16,6 +16,9 @@ class Store(Protocol):
     Every call may raise StoreBusy, StoreBroken, or RuleRefused when the database refuses a write.
     """
 
+    touched: set[str]
+    """The tasks that this store has written: who is concerned may be rung."""
+
     def one(self, name: str, **params: object) -> Row | None:
         """The first row of a named query, or None."""
 

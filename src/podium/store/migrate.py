@@ -12,10 +12,11 @@ from .sqlite import APPLICATION, HERE, SCHEMA, SqliteStore
 from .triggers import PREFIX, quoted, triggers
 
 # File systems on which SQLite's WAL loses data: its readers share memory, which no network shares.
-NETWORKED = frozenset(
-    "nfs nfs4 cifs smb smb2 smb3 smbfs afpfs webdav davfs fuse.davfs2 fuse.sshfs sshfs afs ceph "
-    "fuse.ceph glusterfs fuse.glusterfs lustre beegfs gpfs ncpfs".split()
-)
+NETWORKED = {
+    *("nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "afpfs", "ncpfs", "afs"),
+    *("webdav", "davfs", "fuse.davfs2", "sshfs", "fuse.sshfs", "ceph", "fuse.ceph"),
+    *("glusterfs", "fuse.glusterfs", "lustre", "beegfs", "gpfs"),
+}
 
 
 def steps() -> dict[int, str]:
@@ -40,8 +41,11 @@ def _statements(script: str) -> list[str]:
     return [text.strip() for text in filled.split(";") if text.strip()]
 
 
-def upgrade(store: SqliteStore) -> None:
-    """Bring the database to SCHEMA; refuses a newer one and one that is somebody else's."""
+def upgrade(store: SqliteStore, *, new: bool = False) -> None:
+    """Bring the database to SCHEMA; refuses a newer one and one that is somebody else's.
+
+    Only where a `new` one is wanted is an empty file filled: it may be another program's.
+    """
     found = store.version()
     if found > SCHEMA:
         raise NotSetUp(
@@ -53,6 +57,8 @@ def upgrade(store: SqliteStore) -> None:
             f"{store.path} holds tables that are not podium's; it is left untouched; "
             "run: podium init --archive to set it aside, or name another file in PODIUM_DB"
         )
+    if found == 0 and not new:
+        raise NotSetUp(f"{store.path} is empty; run: podium init")
     for number, script in steps().items():
         with store.transaction():
             if store.version() < number:  # another process may have made the step meanwhile
@@ -90,14 +96,15 @@ def create(path: str, wait: float = 15.0) -> SqliteStore:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
         raise StoreBroken(
-            f"{path} cannot be made ({error.strerror}); make its folder writable, then run: podium init"
+            f"{path} cannot be made ({error.strerror}); make its folder writable, "
+            "then run: podium init"
         ) from error
     store = SqliteStore(path, wait)
     try:
         if store.version() == 0 and not _has_tables(store):
             store.command("PRAGMA journal_mode = WAL")
         if store.version() != SCHEMA:
-            upgrade(store)
+            upgrade(store, new=True)
     except BaseException:
         store.close()
         raise

@@ -40,8 +40,10 @@ def _is(kind: Kind, row: str) -> str:
     if kind is Kind.CONDUCTOR:
         return f"{row}.task_id = '{CONDUCTOR_ROW}'"
     fallback = f"{row}.task_id GLOB '{FALLBACK_PREFIX}*'"
-    return fallback if kind is Kind.FALLBACK else (
-        f"({row}.task_id <> '{CONDUCTOR_ROW}' AND NOT {fallback})"
+    return (
+        fallback
+        if kind is Kind.FALLBACK
+        else (f"({row}.task_id <> '{CONDUCTOR_ROW}' AND NOT {fallback})")
     )
 
 
@@ -69,7 +71,9 @@ def _refusal(kind: Kind) -> str:
     for found in State:
         ends = ", ".join(end.value for end in moves_from(kind, found))
         may = f"it may become {ends}" if ends else "it is final"
-        cases.append(f"WHEN '{found.value}' THEN RAISE(ABORT, 'podium: this row is {found.value}; {may}')")
+        cases.append(
+            f"WHEN '{found.value}' THEN RAISE(ABORT, 'podium: this row is {found.value}; {may}')"
+        )
     return "SELECT CASE OLD.state " + " ".join(cases) + " END"
 
 
@@ -160,7 +164,8 @@ WHEN {CHANGED} BEGIN
                 OR NEW.session_id IS NOT OLD.session_id THEN datetime('now')
            ELSE owner_seen END
    WHERE task_id = NEW.task_id;
-  INSERT INTO podium_events (task_id, actor, from_state, to_state, session_id, worked_by, last_message)
+  INSERT INTO podium_events
+         (task_id, actor, from_state, to_state, session_id, worked_by, last_message)
   SELECT NEW.task_id,
          coalesce(NEW.actor,
                   CASE WHEN {_is(Kind.CONDUCTOR, "NEW")} OR {OTHER_SESSION}

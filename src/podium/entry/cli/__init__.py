@@ -12,6 +12,7 @@ VERBS = {
     "messages": "look",
     "timeline": "look",
     "why": "look",
+    "wait": "wait",
     "validate": "checks",
     "temp": "checks",
     "headroom": "checks",
@@ -20,8 +21,16 @@ VERBS = {
 }
 
 
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001
+    if wanted:
+        from podium import version
+
+        click.echo(f"podium {version()}")
+        ctx.exit()
+
+
 @click.command(cls=Lazy, modules=VERBS)
-@click.version_option(message="%(prog)s %(version)s", package_name=None, version="")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version)
 @click.option("--session", metavar="ID", help="Speak as this session.")
 @click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object.")
 @click.pass_context

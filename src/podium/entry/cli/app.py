@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar
 import click
 
 from podium.domain.errors import REFUSED, USAGE, PodiumError, WrongUsage
-from podium.entry.settings import Settings, find_root, session_id
+from podium.entry.settings import Settings, bells_folder, find_root, session_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from podium.services.callers import Caller
     from podium.store.base import Store
@@ -59,7 +60,9 @@ class App:
         """A file named by the user, relative to the root as the messages want it."""
         full = os.path.join(self.settings.root, given)
         if must_exist and not os.path.isfile(full):
-            raise PodiumError(f"there is no file {clean(given)}; write it first, then run this again")
+            raise PodiumError(
+                f"there is no file {clean(given)}; write it first, then run this again"
+            )
         inside = os.path.relpath(full, self.settings.root)
         return full if inside.startswith(os.pardir) else inside
 
@@ -71,10 +74,24 @@ class App:
         for line in [lines] if isinstance(lines, str) else lines:
             click.echo(clean(line))
 
+    def arm(self, session_id: str) -> None:
+        """Let the session be woken, if its SessionStart hook hung a bell before podium was here."""
+        from podium.services import bells
+
+        folder = bells_folder(self.env)
+        bell = bells.path(folder, session_id) if folder else ""
+        if bell and os.path.exists(bell):
+            self.store.run("set_bell", session_id=session_id, bell=bell)
+
     def close(self) -> None:
-        """Let go of the database."""
-        if self._store is not None:
-            self._store.close()
+        """Ring whom the changes concern, and let go of the database."""
+        if self._store is None:
+            return
+        if self._store.touched:
+            from podium.services import bells
+
+            bells.ring_for(self._store, self._store.touched, but=self.session_id)
+        self._store.close()
 
 
 def clean(text: str) -> str:
@@ -110,7 +127,7 @@ def verb(
 
     def add(function: Command) -> Command:
         @click.pass_context
-        def run(ctx: click.Context, as_json: bool, session: str | None, **options: Any) -> None:
+        def run(ctx: click.Context, /, as_json: bool, session: str | None, **options: Any) -> None:
             app: App = ctx.obj
             app.as_json = app.as_json or as_json
             app.given_session = session or app.given_session
@@ -120,7 +137,9 @@ def verb(
         run.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
         command = click.command(name, epilog=f"Example: {example}\n\n{codes}")(
             click.option("--session", metavar="ID", help="Speak as this session.")(
-                click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object.")(run)
+                click.option(
+                    "--json", "as_json", is_flag=True, help="Answer with one JSON object."
+                )(run)
             )
         )
         group.add_command(command)
@@ -144,21 +163,23 @@ class Lazy(click.Group):
         super().__init__(*args, **kwargs)
         self.modules = dict(modules)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Every name, without importing anything."""
         return list(self.modules)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of this name, imported now."""
         module = self.modules.get(cmd_name)
         if module is None:
             return None
         group: click.Group = importlib.import_module(f"podium.entry.cli.{module}").group
         return group if group.name == cmd_name else group.commands[cmd_name]
 
-    def main(self, *args: Any, **kwargs: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, **extra: Any) -> Any:  # type: ignore[override]
         """Run; every refusal is one line on standard error and the right exit code."""
         app = App(os.environ, working_directory())
         try:
-            code = super().main(*args, standalone_mode=False, obj=app, **kwargs)
+            code = super().main(args, **{**extra, "standalone_mode": False, "obj": app})
             sys.stdout.flush()
         except PodiumError as refused:
             code = _fail(str(refused), refused.exit_code)
@@ -170,7 +191,7 @@ class Lazy(click.Group):
         except (click.Abort, KeyboardInterrupt):
             code = 130
         except BrokenPipeError:
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  # nobody reads any more
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # nobody reads any more
             code = 0
         except Exception as error:
             if os.environ.get("PODIUM_DEBUG"):
@@ -181,7 +202,8 @@ class Lazy(click.Group):
                 REFUSED,
             )
         finally:
-            app.close()
+            with contextlib.suppress(PodiumError):
+                app.close()
         sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -9,8 +9,8 @@ import click
 from podium.domain.advice import advice
 from podium.domain.errors import PodiumError, WrongUsage
 from podium.domain.rules import check_task_id
-from podium.domain.states import CONDUCTOR_ROW, Kind, MessageType, Role, State, kind_of
-from podium.services import messages, overview, plans, tasks
+from podium.domain.states import CONDUCTOR_ROW, Kind, MessageType, State, kind_of
+from podium.services import overview, plans, tasks
 from podium.services.callers import require_conductor
 from podium.services.forms import read_json
 
@@ -32,7 +32,12 @@ def task_argument(value: str) -> str:
 
 
 text_option = click.option(
-    "-m", "--message", "text", required=True, metavar="TEXT", help="The text; - reads standard input."
+    "-m",
+    "--message",
+    "text",
+    required=True,
+    metavar="TEXT",
+    help="The text; - reads standard input.",
 )
 
 
@@ -40,14 +45,20 @@ text_option = click.option(
 def start(app: App) -> None:
     """Take task-00 for this session, or take it over from a conductor that rests or died."""
     row = tasks.conduct(app.store, app.caller)
+    app.arm(str(row.session_id))
     items = overview.attention(app.store)
-    rows = overview.live(tasks.every(app.store))
+    rows = overview.counts(app.store)[1]
     app.show(
-        {"task_id": row.task_id, "state": row.state.value, "session_id": row.session_id,
-         "live": len(rows), "attention": len(items)},
+        {
+            "task_id": row.task_id,
+            "state": row.state.value,
+            "session_id": row.session_id,
+            "live": rows,
+            "attention": len(items),
+        },
         [
-            f"You are the conductor (session {row.session_id}); {row.task_id} is {row.state.value}.",
-            f"{len(rows)} tasks are live, {len(items)} things need you.",
+            f"You conduct (session {row.session_id}); {row.task_id} is {row.state.value}.",
+            f"Live tasks: {rows}. Things that need you: {len(items)}.",
             "Next: podium conductor next" if items or rows else "Next: podium conductor plan FILE",
         ],
     )
@@ -58,7 +69,7 @@ def start(app: App) -> None:
 @click.option("--instructions", required=True, metavar="PATH", help="The task's instruction file.")
 @click.option("--phase", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--parallel", is_flag=True, help="It may run beside the other tasks of its phase.")
-@click.option("--after", multiple=True, metavar="TASK", help="Not claimable before this is complete.")
+@click.option("--after", multiple=True, metavar="TASK", help="What must be complete first.")
 def add(
     app: App, task_id: str, instructions: str, phase: int, parallel: bool, after: tuple[str, ...]
 ) -> None:
@@ -72,8 +83,14 @@ def add(
         "after": [task_argument(need) for need in after],
     }
     number = tasks.add(
-        app.store, caller, task_id, str(item["instructions"]), plans.letter(item),
-        phase=phase, parallel=parallel, needs=after,
+        app.store,
+        caller,
+        task_id,
+        str(item["instructions"]),
+        plans.letter(item),
+        phase=phase,
+        parallel=parallel,
+        needs=after,
     )
     app.show(
         {"task_id": task_id, "state": State.WATCHING.value, "message_id": number},
@@ -97,12 +114,17 @@ def plan(app: App, file: str, check: bool) -> None:
         if app.as_json:
             app.show({"errors": wrong}, "")
             sys.exit(PodiumError.exit_code)
-        raise PodiumError(f"{file} has {len(wrong)} faults, nothing was written: " + "; ".join(wrong))
-    added = [item["id"] for item in value["tasks"]] if check else plans.write(app.store, caller, value)
+        raise PodiumError(
+            f"{file} has {len(wrong)} faults, nothing was written: " + "; ".join(wrong)
+        )
+    added = (
+        [item["id"] for item in value["tasks"]] if check else plans.write(app.store, caller, value)
+    )
     app.show(
         {"added": [] if check else added, "checked": added},
         f"{len(added)} tasks {'are sound' if check else 'added'}: {', '.join(added[:20])}"
-        + (" …" if len(added) > 20 else "") + ". Next: podium conductor next",
+        + (" …" if len(added) > 20 else "")
+        + ". Next: podium conductor next",
     )
 
 
@@ -110,7 +132,9 @@ def _read(app: App, file: str) -> str:
     if file == "-":
         return storable(sys.stdin.buffer.read().decode("utf-8", "replace"))
     try:
-        with open(app.path(file) if file.startswith("/") else _joined(app, file), encoding="utf-8") as f:
+        with open(
+            app.path(file) if file.startswith("/") else _joined(app, file), encoding="utf-8"
+        ) as f:
             return f.read()
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUsage(f"{file} cannot be read ({error}); give a JSON file") from error
@@ -127,28 +151,22 @@ def _joined(app: App, file: str) -> str:
 @click.option("--all", "everything", is_flag=True, help="Show every item.")
 def next_(app: App, everything: bool) -> None:
     """What needs attention: errors, reviews, completions, exits, collisions, stale sessions."""
-    require_conductor(app.caller)
+    caller = require_conductor(app.caller)
     items = overview.attention(app.store)
-    rows = overview.live(tasks.every(app.store))
+    _, live, played = overview.counts(app.store)
     shown = items if everything else items[:SHOWN]
-    lines = [f"{i.kind:<10} {i.task_id:<12} {_cut(i.what)}  → {i.command}" for i in shown]
+    lines = [item.line() for item in shown]
     if len(items) > len(shown):
         lines.append(f"{len(items) - len(shown)} more: podium conductor next --all")
     if not items:
-        lines = (
-            [f"Nothing needs you; {len(rows)} tasks are being played. End your turn or: podium wait"]
-            if rows
-            else ["Every task has ended. Next: podium conductor finish"]
-        )
-    app.show(
-        {"items": [vars(i) for i in items], "live": len(rows)},
-        lines,
-    )
-
-
-def _cut(text: str, most: int = 60) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
+        lines = [
+            f"Nothing needs you; {played} of {live} live tasks are being played. End your turn."
+            if live
+            else "There are no tasks yet. Next: podium conductor plan FILE"
+        ]
+    if caller.session_id is not None:
+        overview.mark_told(app.store, caller.session_id, shown)
+    app.show({"items": [i.facts() for i in items], "live": live, "played": played}, lines)
 
 
 @verb(group, "review", "podium conductor review task-03")
@@ -211,9 +229,17 @@ VERDICTS = {
 
 def _verdict(name: str) -> None:
     to, kind, what, example = VERDICTS[name]
-    option = text_option if name != "recall" else click.option(
-        "-m", "--message", "text", default="the conductor asks you to hand over and leave.",
-        metavar="TEXT", help="The text; - reads standard input.",
+    option = (
+        text_option
+        if name != "recall"
+        else click.option(
+            "-m",
+            "--message",
+            "text",
+            default="the conductor asks you to hand over and leave.",
+            metavar="TEXT",
+            help="The text; - reads standard input.",
+        )
     )
 
     @verb(group, name, example)
@@ -221,9 +247,7 @@ def _verdict(name: str) -> None:
     @option
     def command(app: App, task_id: str, text: str) -> None:
         caller = require_conductor(app.caller)
-        number = tasks.judge(
-            app.store, caller, task_argument(task_id), to, kind, read_text(text)
-        )
+        number = tasks.judge(app.store, caller, task_argument(task_id), to, kind, read_text(text))
         app.show(
             {"task_id": task_id, "state": to.value, "message_id": number},
             f"{task_id} is {to.value}. Next: podium conductor next",
@@ -263,5 +287,3 @@ def rest(app: App) -> None:
         {"task_id": CONDUCTOR_ROW, "state": State.EXIT_REQUESTED.value},
         "task-00 is exit_requested; this session may end. Take over with: podium conductor start",
     )
-
-

@@ -44,7 +44,7 @@ def group() -> None:
 def age(seconds: int | None) -> str:
     """A duration as a person says it."""
     if seconds is None:
-        return "–"
+        return "-"
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds // size} {unit}"
@@ -69,21 +69,23 @@ def _facts(task: Task) -> dict[str, Any]:
     }
 
 
-def _status_lines(rows: list[Task], items: list[overview.Item], width: int, most: int) -> Iterator[str]:
+def _status_lines(
+    rows: list[Task], items: list[overview.Item], width: int, most: int
+) -> Iterator[str]:
     """Warnings on top, then the rows by phase, cut to the width of the screen."""
     colour = sys.stdout.isatty()
     ended = sum(t.state in ENDED for t in rows if kind_of(t.task_id) is Kind.TASK)
     count = sum(kind_of(t.task_id) is Kind.TASK for t in rows)
-    urgent = [i for i in items if i.kind != "free"]
-    yield f"{ended} of {count} tasks ended, {len(urgent)} things need the conductor" + (
-        ": podium conductor next" if urgent else ""
+    urgent = overview.urgent(items)
+    yield f"{ended} of {count} tasks ended" + (
+        f"; the conductor is needed ({len(urgent)}): podium conductor next" if urgent else ""
     )
     live_first = sorted(rows, key=lambda t: t.state in ENDED and t.task_id != CONDUCTOR_ROW)
     for task in live_first[:most]:
         who = task.worked_by or ("nobody" if task.task_id != CONDUCTOR_ROW else "conductor")
-        life = "stale" if tasks.is_stale(task) else "seen"
+        life = "" if task.owner_age is None else "stale" if tasks.is_stale(task) else "seen"
         note = task.last_error if task.state is State.ERROR and task.last_error else ""
-        line = f"{task.task_id:<13}{task.state.value:<17}{life if task.owner_age is not None else '':<6}"
+        line = f"{task.task_id:<13}{task.state.value:<17}{life:<6}"
         line += f"{age(task.owner_age):<8}phase {task.phase:<4}{who}  {' '.join(note.split())}"
         line = clean(line)[:width].rstrip()
         yield click.style(line, fg=COLOURS.get(task.state)) if colour else line
@@ -98,7 +100,7 @@ def status(app: App, everything: bool, watch: bool) -> None:
     """Show the tasks: states, signs of life, who plays them."""
     while True:
         rows, items = tasks.every(app.store), overview.attention(app.store)
-        facts = {"tasks": [_facts(t) for t in rows], "attention": [vars(i) for i in items]}
+        facts = {"tasks": [_facts(t) for t in rows], "attention": [i.facts() for i in items]}
         size = shutil.get_terminal_size()
         most = max(1, size.lines - 3) if watch else (len(rows) if everything else SHOWN)
         lines = list(_status_lines(rows, items, size.columns, most))
@@ -119,9 +121,13 @@ def status(app: App, everything: bool, watch: bool) -> None:
 @verb(group, "messages", "podium messages task-03")
 @click.argument("task_id", metavar="[TASK]", required=False)
 @click.option("--id", "number", type=int, help="One message, whole.")
-@click.option("--type", "kind", type=click.Choice([m.value for m in MessageType]), help="Only these.")
+@click.option(
+    "--type", "kind", type=click.Choice([m.value for m in MessageType]), help="Only these."
+)
 @click.option("--all", "everything", is_flag=True, help="Every message, whole.")
-def messages(app: App, task_id: str | None, number: int | None, kind: str | None, everything: bool) -> None:
+def messages(
+    app: App, task_id: str | None, number: int | None, kind: str | None, everything: bool
+) -> None:
     """Show the mail, oldest first: of one task or of all, one line each."""
     if number is not None:
         row = app.store.one("message", id=number)
@@ -139,7 +145,11 @@ def messages(app: App, task_id: str | None, number: int | None, kind: str | None
     lines: list[str] = []
     for m in found:
         head = f"{m.id:>5} {m.timestamp[5:16]} {m.task_id:<12} {m.message_type:<17}"
-        lines += [head, m.message] if whole else [clean(head + " ".join(m.message[:400].split()))[:width]]
+        lines += (
+            [head, m.message]
+            if whole
+            else [clean(head + " ".join(m.message[:400].split()))[:width]]
+        )
     app.show({"messages": [vars(m) for m in found]}, lines or ["No messages."])
 
 
@@ -153,7 +163,7 @@ def timeline(app: App, task_id: str | None, everything: bool) -> None:
     most = 1_000_000 if everything or app.as_json else SHOWN
     events = tasks.history(app.store, task_id, most)
     lines = [
-        f"{e.at} {e.task_id:<12} {e.from_state or '(new)':<16} → {e.to_state:<16} {e.worked_by or e.actor}"
+        f"{e.at} {e.task_id:<12} {e.from_state or '(new)':<16} → {e.to_state:<16} {e.who}"
         for e in events
     ]
     app.show({"events": [vars(e) for e in events]}, lines or ["Nothing has happened yet."])
@@ -173,9 +183,13 @@ def why(app: App, task_id: str) -> None:
     unmet = app.store.all("unmet_needs", task_id=task_id, complete=State.COMPLETE.value)
     lines = [
         f"{task_id} is {task.state.value}"
-        + (f", owned by {task.worked_by} (session {task.session_id})" if task.session_id else ", owned by nobody")
+        + (
+            f", owned by {task.worked_by} (session {task.session_id})"
+            if task.session_id
+            else ", owned by nobody"
+        )
         + (f", last sign of life {age(task.owner_age)} ago" if task.owner_age is not None else ""),
-        *(f"{e.at} {e.from_state or '(new)'} → {e.to_state} by {e.worked_by or e.actor}" for e in events),
+        *(f"{e.at} {e.from_state or '(new)'} → {e.to_state} by {e.who}" for e in events),
         f"Its session {'is held' if held else 'may stop'}: it may stop in {stops}.",
     ]
     if session and session.last_stop:

@@ -1,0 +1,125 @@
+"""News for a session: mail, verdicts, what needs the conductor. Each once. Hook-reachable.
+
+A message counts as shown when the caller has written it out: `deliver` marks it after that and in
+the same transaction, so that two hooks never show it twice and a killed hook loses nothing.
+"""
+
+from __future__ import annotations
+
+from podium.domain.advice import advice
+from podium.domain.records import Message, Task
+from podium.domain.rules import STALE_AFTER
+from podium.domain.states import CONDUCTOR_ROW, ENDED, Kind, MessageType, kind_of
+
+from . import overview
+from .briefing import mail_for
+from .gate import LET_GO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from podium.store.base import Store
+
+# The client stores a hook's context in a file when it is longer than 10,000 characters.
+LONGEST_MESSAGE, LONGEST_TEXT = 4_000, 9_000
+
+
+def quote(message: Message) -> str:
+    """A message that cannot pass for anything but one: marked, indented, cut, no controls."""
+    text = "".join(c if c.isprintable() or c in "\n\t" else "�" for c in message.message)
+    if len(text) > LONGEST_MESSAGE:
+        rest = f"podium messages {message.task_id} --id {message.id}"
+        text = f"{text[:LONGEST_MESSAGE]}… (whole: {rest})"
+    sender = "the conductor" if message.from_session == CONDUCTOR_ROW else message.task_id
+    head = f"[{message.id}] {message.message_type} from {sender}, {message.timestamp}:"
+    return "\n".join([head, *("  | " + line for line in text.splitlines())])
+
+
+def fit(parts: list[str], where: str) -> str:
+    """As many parts as the client passes whole; the rest is named."""
+    kept: list[str] = []
+    for part in parts:
+        if kept and sum(map(len, kept)) + len(part) > LONGEST_TEXT:
+            kept.append(f"{len(parts) - len(kept)} more: {where}")
+            break
+        kept.append(part)
+    return "\n".join(kept)
+
+
+class News:
+    """What a session has not been shown yet. False when there is nothing."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.read: list[tuple[str, int]] = []
+        self.told: list[overview.Item] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.texts)
+
+    @property
+    def text(self) -> str:
+        """The news, with what to do next."""
+        return "\n\n".join(self.texts)
+
+
+def gather(store: Store, session_id: str, stale_after: int = STALE_AFTER) -> News:
+    """The news of every live row of this session; who is silent for `stale_after` s is stale."""
+    news = News()
+    for row in store.all("tasks_of_session", session_id=session_id):
+        task = Task(row)
+        if task.task_id == CONDUCTOR_ROW:
+            _for_conductor(store, session_id, task, news, stale_after)
+        elif kind_of(task.task_id) is Kind.TASK and task.state not in ENDED:
+            _for_musician(store, session_id, task, news)
+    return news
+
+
+def _for_musician(store: Store, session_id: str, task: Task, news: News) -> None:
+    mail = mail_for(store, session_id, task.task_id)
+    if mail:
+        news.read.append((task.task_id, mail[-1].id))
+        head = f"podium: news from the conductor; {task.task_id} is {task.state.value}."
+        where = f"podium messages {task.task_id}"
+        next_step = f"Next: {advice(task.task_id, task.state, task.instruction_path)}"
+        news.texts.append(fit([head, *map(quote, mail)], where) + "\n" + next_step)
+
+
+def _for_conductor(store: Store, session_id: str, task: Task, news: News, stale_after: int) -> None:
+    if task.state in ENDED:
+        return
+    new = overview.untold(
+        store, session_id, overview.urgent(overview.attention(store, stale_after))
+    )
+    mail = [
+        m
+        for m in mail_for(store, session_id, CONDUCTOR_ROW)
+        if m.message_type == MessageType.ERROR.value and m.message.startswith(LET_GO)
+    ]
+    lines = [*(i.line() for i in new), *map(quote, mail)]
+    if lines:
+        news.told += new
+        news.read += [(CONDUCTOR_ROW, m.id) for m in mail]
+        _, live, played = overview.counts(store)
+        head = f"podium: news for the conductor; {live} tasks are live, {played} are being played."
+        news.texts.append(fit([head, *lines], "podium conductor next --all"))
+
+
+def mark(store: Store, session_id: str, news: News) -> None:
+    """Remember that the session has been shown these."""
+    for task_id, up_to in news.read:
+        store.run("mark_read", session_id=session_id, task_id=task_id, up_to=up_to)
+    overview.mark_told(store, session_id, news.told)
+
+
+def deliver(store: Store, session_id: str, show: Callable[[str], None]) -> bool:
+    """Show the news once; whether there was any. `show` must have flushed when it returns."""
+    if not gather(store, session_id):  # looked at without a lock: mostly there is nothing
+        return False
+    with store.transaction():
+        news = gather(store, session_id)
+        if news:
+            show(news.text)
+            mark(store, session_id, news)
+    return bool(news)
