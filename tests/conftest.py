@@ -173,7 +173,7 @@ def hook(project: Path, tmp_path: Path) -> Callable[..., Answer]:
             **changes,
         }
         done = subprocess.run(
-            ["/bin/sh", str(PLUGIN / "hooks" / "hook.sh"), name],
+            ["/bin/sh", str(PLUGIN / "hooks" / "hook.sh"), *name.split()],
             input=stdin,
             capture_output=True,
             timeout=HOOK_TIMEOUT,
@@ -186,5 +186,50 @@ def hook(project: Path, tmp_path: Path) -> Callable[..., Answer]:
         said = json.loads(done.stdout) if done.stdout else None
         assert said is None or isinstance(said, dict)
         return Answer(said)
+
+    return run
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Its answer to --json."""
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def podium(project: Path) -> Callable[..., Said]:
+    """Runs a command in the project: `podium("musician", "claim", "task-01", session="s1")`.
+
+    An exit code that is neither 0 nor expected fails; an error is one line on stderr, always.
+    """
+
+    def run(*words: str, session: str | None = None, expect: int = 0, stdin: bytes = b"") -> Said:
+        as_session = ["--session", session] if session else []
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-I",
+                str(PLUGIN / "src" / "podium" / "__main__.py"),
+                *as_session,
+                *words,
+            ],
+            input=stdin,
+            capture_output=True,
+            check=False,
+            cwd=project,
+        )
+        said = Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+        assert said.code == expect, said
+        assert "Traceback" not in said.err
+        assert len(said.err.splitlines()) == (1 if said.err else 0), said.err
+        return said
 
     return run

@@ -221,16 +221,14 @@ def _guard(event: Event, store: Store, session_id: str) -> None:
             decision = _wait(store, session_id, stop, bell)
         elif bell:
             decision = gate.Decision("", decision.why + "; its bell wakes it")
-        else:
-            decision = stop.decide(may_wait=False)
     cap = os.environ.get("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP", "")
     # Before anything is said: what can never be counted must not hold, and one answer is all.
-    settled = stop.settle(
+    stop.settle(
         decision,
         first=event.payload.get("stop_hook_active") is not True,
         client_cap=int(cap) if cap.isdigit() else gate.CLIENT_CAP,
     )
-    if decision.prompt and not (settled and inbox.deliver(store, session_id, go_on)):
+    if decision.prompt and not inbox.deliver(store, session_id, go_on):
         go_on(decision.prompt)
 
 
@@ -247,7 +245,9 @@ def _wait(store: Store, session_id: str, stop: gate.Stop, bell: str) -> gate.Dec
     client = os.getppid()
 
     def ready(stale_after: int) -> bool:
-        return bool(inbox.gather(store, session_id, stale_after)) or not stop.decide().waits
+        return bool(inbox.gather(store, session_id, stale_after)) or waiting.after_second_half(
+            moved=not stop.decide().waits
+        )
 
     stop.settle(gate.Decision("", "waits in the Stop hook for an answer"), first=False)
     with waiting.Alone(bell + ".wait") as alone:

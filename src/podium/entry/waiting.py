@@ -19,6 +19,9 @@ SLEPT = 30.0  # the wall clock ran ahead of ours by more: the machine slept
 GRACE = 60.0  # then nobody is called stale until all had time for a sign of life
 
 
+SECOND_HALF = 0.3  # who writes by hand changes the state first and sends the message after it
+
+
 class Clock:
     """Tells sleep of the machine from the passing of time."""
 
@@ -33,6 +36,13 @@ class Clock:
             self.grace_until = own + GRACE
         self.wall, self.own = wall, own
         return STALE_AFTER if own >= self.grace_until else 10**9
+
+
+def after_second_half(*, moved: bool) -> bool:
+    """The answer itself, given when the message that goes with a move has had time to come."""
+    if moved:
+        time.sleep(SECOND_HALF)
+    return moved
 
 
 def wait(

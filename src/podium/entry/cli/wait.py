@@ -51,7 +51,7 @@ class Watch:
             return self._newest() > self.before
         if self.caller.session_id is not None:
             news = inbox.gather(store, self.caller.session_id, stale_after)
-            return bool(news) or self._states() != self.states
+            return bool(news) or waiting.after_second_half(moved=self._states() != self.states)
         return bool(overview.urgent(overview.attention(store, stale_after)))
 
     def show(self) -> None:

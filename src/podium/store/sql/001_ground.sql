@@ -104,3 +104,26 @@ CREATE TABLE podium_needs (
     needs   TEXT NOT NULL,
     PRIMARY KEY (task_id, needs)
 ) WITHOUT ROWID;
+
+-- Sessions that podium started: in what window, as which process, and what became of them.
+CREATE TABLE podium_launches (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    task_id     TEXT NOT NULL,
+    session_id  TEXT,               -- chosen beforehand where the client lets it
+    backend     TEXT NOT NULL,
+    cwd         TEXT NOT NULL,
+    state       TEXT NOT NULL DEFAULT 'starting' CHECK (state IN ('starting', 'playing', 'failed', 'closed')),
+    window      TEXT,               -- JSON, as the backend finds it again
+    reach       TEXT,               -- how a person gets to it
+    pid         INTEGER,            -- the client, proven by its start time on its host
+    pid_started TEXT,
+    host        TEXT,
+    at          TEXT NOT NULL DEFAULT (datetime('now')),
+    closed_at   TEXT,               -- since when nothing is left of its window
+    note        TEXT                -- why it failed, and what its window said
+);
+CREATE INDEX podium_launches_by_task ON podium_launches (task_id, id);
+
+-- A session that stands at a question to a person: what it asks, and since when.
+ALTER TABLE podium_sessions ADD COLUMN asking TEXT;
+ALTER TABLE podium_sessions ADD COLUMN asking_since TEXT;

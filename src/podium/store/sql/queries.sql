@@ -150,7 +150,7 @@ ON CONFLICT (session_id) DO UPDATE
        pid_started = excluded.pid_started, host = excluded.host,
        transcript_path = ifnull(excluded.transcript_path, transcript_path),
        mode = ifnull(excluded.mode, mode), model = ifnull(excluded.model, model),
-       bell = excluded.bell, halted = NULL, ended_at = NULL, ended = NULL, blocks_in_row = 0,
+       bell = excluded.bell, halted = NULL, asking = NULL, ended_at = NULL, ended = NULL, blocks_in_row = 0,
        last_seen = datetime('now');
 
 -- name: revive
@@ -174,7 +174,8 @@ ON CONFLICT (session_id) DO UPDATE
    SET last_seen = datetime('now'),
        last_progress = CASE WHEN :progress THEN datetime('now') ELSE last_progress END,
        blocks_in_row = CASE WHEN :progress THEN 0 ELSE blocks_in_row END,
-       halted = CASE WHEN :progress THEN NULL ELSE halted END;
+       halted = CASE WHEN :progress THEN NULL ELSE halted END,
+       asking = CASE WHEN :progress THEN NULL ELSE asking END;
 
 -- name: record_stop
 -- What the Stop hook decided; a continuation is counted, and the count is kept.
@@ -182,7 +183,7 @@ INSERT INTO podium_sessions (session_id, continuations, blocks_in_row, last_seen
                              last_stop)
 VALUES (:session_id, :counted, :in_row, datetime('now'), datetime('now'), :last_stop)
 ON CONFLICT (session_id) DO UPDATE
-   SET continuations = continuations + :counted, blocks_in_row = :in_row, halted = NULL,
+   SET continuations = continuations + :counted, blocks_in_row = :in_row, halted = NULL, asking = NULL,
        last_seen = datetime('now'), last_stop_at = datetime('now'), last_stop = excluded.last_stop;
 
 -- name: add_need
@@ -295,6 +296,9 @@ SELECT t.*, NULL AS owner_age,
    AND t.task_id NOT IN (SELECT value FROM json_each(:skipped))
    AND NOT EXISTS (SELECT 1 FROM podium_needs n LEFT JOIN orchestration_tasks p ON p.task_id = n.needs
                     WHERE n.task_id = t.task_id AND p.state IS NOT :complete)
+   AND NOT EXISTS (SELECT 1 FROM podium_launches l  -- somebody is on the way
+                    WHERE l.task_id = t.task_id AND l.closed_at IS NULL AND l.state <> 'failed'
+                      AND l.at > datetime('now', '-60 seconds'))
  ORDER BY t.phase, t.task_id LIMIT :most;
 
 -- name: counts
@@ -336,6 +340,11 @@ UPDATE orchestration_tasks SET owner_seen = NULL, last_error = 'session ended: '
 SELECT session_id FROM podium_sessions
  WHERE pid = :pid AND pid_started IS :pid_started AND host IS :host AND ended_at IS NULL
  ORDER BY last_seen DESC, rowid DESC LIMIT 1;
+
+-- name: adopt
+-- A session that podium came to know after its start: the process that it is.
+UPDATE podium_sessions SET pid = :pid, pid_started = :pid_started, host = :host
+ WHERE session_id = :session_id AND pid IS NULL;
 
 -- name: watched
 -- The sessions on this host that own a row they have not let go.
@@ -382,3 +391,116 @@ SELECT count(*) AS pending FROM orchestration_messages
 -- Whether a musician's message about a task names this text.
 SELECT 1 FROM orchestration_messages
  WHERE task_id = :task_id AND from_session <> :conductor AND instr(message, :text) LIMIT 1;
+
+-- stage
+
+-- name: add_launch
+INSERT INTO podium_launches (task_id, session_id, backend, cwd)
+VALUES (:task_id, :session_id, :backend, :cwd);
+
+-- name: set_launch
+-- What came of a launch: its window and its process.
+UPDATE podium_launches
+   SET session_id = :session_id, window = :window, reach = :reach, pid = :pid,
+       pid_started = :pid_started, host = :host
+ WHERE id = :id;
+
+-- name: judge_launch
+UPDATE podium_launches SET state = :state, note = ifnull(:note, note) WHERE id = :id;
+
+-- name: close_launch
+-- Nothing is left of its window.
+UPDATE podium_launches
+   SET closed_at = datetime('now'), state = CASE state WHEN 'failed' THEN state ELSE 'closed' END
+ WHERE id = :id AND closed_at IS NULL;
+
+-- name: launches
+-- Newest first; of one task or of all.
+SELECT *, CAST(strftime('%s', 'now') AS INTEGER) - CAST(strftime('%s', at) AS INTEGER) AS age
+  FROM podium_launches WHERE :task_id IS NULL OR task_id = :task_id ORDER BY id DESC;
+
+-- name: open_launches
+-- Those of which a window or a process may be left.
+SELECT *, CAST(strftime('%s', 'now') AS INTEGER) - CAST(strftime('%s', at) AS INTEGER) AS age
+  FROM podium_launches WHERE closed_at IS NULL AND (:task_id IS NULL OR task_id = :task_id)
+ ORDER BY id;
+
+-- name: failed_launches
+SELECT * FROM podium_launches
+ WHERE task_id = :task_id AND state = 'failed' AND at > datetime('now', '-' || :within || ' seconds')
+ ORDER BY id DESC;
+
+-- name: participates
+-- Whether this session owns a row or was launched for one.
+SELECT 1 FROM orchestration_tasks WHERE session_id = :session_id
+UNION ALL SELECT 1 FROM podium_sessions WHERE session_id = :session_id AND task_id IS NOT NULL
+LIMIT 1;
+
+-- name: ask
+-- The session stands at a question; a later notice about the same one changes nothing.
+UPDATE podium_sessions SET asking = :text, asking_since = datetime('now')
+ WHERE session_id = :session_id AND (asking IS NULL OR :anew);
+
+-- name: stop_asking
+UPDATE podium_sessions SET asking = NULL, asking_since = NULL
+ WHERE session_id = :session_id AND asking IS NOT NULL;
+
+-- name: asking
+-- Sessions that stand at a question, with the live row that they play or were launched for.
+SELECT t.task_id, t.state, t.moves, s.session_id, s.asking, s.asking_since AS newest,
+       CAST(strftime('%s', 'now') AS INTEGER) - CAST(strftime('%s', s.asking_since) AS INTEGER) AS age,
+       (SELECT reach FROM podium_launches l WHERE l.session_id = s.session_id
+         ORDER BY id DESC LIMIT 1) AS reach
+  FROM podium_sessions s JOIN orchestration_tasks t
+    ON t.session_id = s.session_id OR (t.task_id = s.task_id AND t.owner_seen IS NULL)
+ WHERE s.asking IS NOT NULL AND s.ended_at IS NULL
+   AND t.state NOT IN (SELECT value FROM json_each(:ended))
+ ORDER BY s.asking_since;
+
+-- name: blocked_claim
+-- The message of a session whose claim was blocked.
+SELECT * FROM orchestration_messages
+ WHERE message_type = :message_type AND from_session = :session_id ORDER BY id DESC LIMIT 1;
+
+-- name: blocked_claims
+-- How many claims of a task were blocked since the given message.
+SELECT count(*) AS count FROM orchestration_messages
+ WHERE task_id = :task_id AND message_type = :message_type AND id > :since;
+
+-- name: idle_sessions
+-- Sessions that own a row in this state and have shown no sign of work for so long.
+SELECT s.session_id, t.task_id, s.pid, s.pid_started, s.host,
+       CAST(strftime('%s', 'now') AS INTEGER) - CAST(strftime('%s', s.last_progress) AS INTEGER) AS age
+  FROM podium_sessions s JOIN orchestration_tasks t ON t.session_id = s.session_id
+ WHERE t.state = :state AND t.owner_seen IS NOT NULL AND s.ended_at IS NULL
+   AND s.last_progress <= datetime('now', '-' || :seconds || ' seconds')
+ ORDER BY t.task_id;
+
+-- name: newest_signs
+-- Seconds since a SessionStart hook was seen, and since anything was written; below 0: the future.
+SELECT (SELECT CAST(strftime('%s', 'now') AS INTEGER) - CAST(strftime('%s', max(started_at)) AS INTEGER)
+          FROM podium_sessions WHERE pid IS NOT NULL) AS session,
+       CAST(strftime('%s', 'now') AS INTEGER) - CAST(strftime('%s', max(
+         ifnull((SELECT max(at) FROM podium_events), ''),
+         ifnull((SELECT max(last_heartbeat) FROM orchestration_tasks), ''))) AS INTEGER) AS written;
+
+-- name: screen
+-- Every row with what a person wants to see beside it: life, work, context, unread mail, needs.
+SELECT t.*, CAST(strftime('%s', 'now') AS INTEGER) - CAST(strftime('%s', t.owner_seen) AS INTEGER) AS owner_age,
+       CAST(strftime('%s', 'now') AS INTEGER) - CAST(strftime('%s', s.last_progress) AS INTEGER) AS work_age,
+       CAST(strftime('%s', 'now') AS INTEGER) - CAST(strftime('%s', (
+         SELECT max(at) FROM podium_events e WHERE e.task_id = t.task_id)) AS INTEGER) AS state_age,
+       s.halted, s.asking, s.ended,
+       (SELECT percent FROM podium_context c WHERE c.session_id = t.session_id
+         ORDER BY c.rowid DESC LIMIT 1) AS percent,
+       (SELECT count(*) FROM orchestration_messages m
+         WHERE CASE WHEN t.task_id = :conductor THEN m.from_session <> :conductor
+                    ELSE m.task_id = t.task_id AND m.from_session = :conductor END
+           AND m.id > ifnull((SELECT up_to FROM podium_reads r
+                               WHERE r.session_id = t.session_id AND r.task_id = t.task_id), 0)) AS unread,
+       (SELECT group_concat(n.needs, ', ') FROM podium_needs n
+          LEFT JOIN orchestration_tasks p ON p.task_id = n.needs
+         WHERE n.task_id = t.task_id AND p.state IS NOT :complete) AS unmet
+  FROM orchestration_tasks t LEFT JOIN podium_sessions s ON s.session_id = t.session_id
+ WHERE t.task_id NOT GLOB :fallback || '*'
+ ORDER BY t.phase, length(t.task_id) > 8, t.task_id;
