@@ -44,7 +44,8 @@ class TaskNotFound(PodiumError):
 
     def __init__(self, task_id: str) -> None:
         self.task_id = task_id
-        super().__init__(f"there is no {task_id}; run: podium status")
+        run = "init" if task_id == CONDUCTOR_ROW else "status"
+        super().__init__(f"there is no {task_id}; run: podium {run}")
 
 
 class MoveRefused(PodiumError):

@@ -38,13 +38,16 @@ def _fault(error: Any) -> str:
         return f"{where if place else 'missing'}: {', '.join(missing)}" + (
             " missing" if place else ""
         )
+    if error.validator == "additionalProperties":
+        known = error.schema.get("properties", {})
+        extra = ", ".join(name for name in error.instance if name not in known)
+        return f"{where}: unknown {extra}, wanted only {', '.join(known)}"
     wanted = {
         "pattern": lambda: _pattern(error.validator_value),
         "minimum": lambda: _range(error.schema),
         "maximum": lambda: _range(error.schema),
         "enum": lambda: "one of " + ", ".join(map(str, error.validator_value)),
         "type": lambda: f"a {error.validator_value}",
-        "additionalProperties": lambda: "only " + ", ".join(error.schema.get("properties", {})),
     }.get(error.validator)
     shown = json.dumps(error.instance, ensure_ascii=False, default=str)
     shown = shown if len(shown) <= 40 else shown[:40] + "…"

@@ -40,7 +40,9 @@ def wrong_with(plan: Any, root: str, existing: set[str]) -> list[str]:
 
 
 def _cycles(items: list[dict[str, Any]], places: dict[str, str]) -> list[str]:
-    needs = {item["id"]: [n for n in item.get("after", []) if n in places] for item in items}
+    needs: dict[str, list[str]] = {name: [] for name in places}
+    for item in items:
+        needs[item["id"]] += [n for n in item.get("after", []) if n in places]
     found, done = [], set[str]()
 
     def walk(task_id: str, path: list[str]) -> None:

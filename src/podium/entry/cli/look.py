@@ -1,10 +1,9 @@
-"""podium status, messages, timeline, why: looking without touching."""
+"""podium status, messages, why: looking without touching."""
 
 from __future__ import annotations
 
 import shutil
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +20,7 @@ from .app import App, clean, verb
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SHOWN = 9
+SHOWN = 8
 COLOURS = {
     State.ERROR: "red",
     State.REVIEW_FAILED: "red",
@@ -97,25 +96,23 @@ def _status_lines(
 @click.option("--all", "everything", is_flag=True, help="Show every row.")
 @click.option("--watch", is_flag=True, help="Refresh in place until Ctrl-C.")
 def status(app: App, everything: bool, watch: bool) -> None:
-    """Show the tasks: states, signs of life, who plays them."""
-    while True:
-        rows, items = tasks.every(app.store), overview.attention(app.store)
-        facts = {"tasks": [_facts(t) for t in rows], "attention": [i.facts() for i in items]}
-        size = shutil.get_terminal_size()
-        most = max(1, size.lines - 3) if watch else (len(rows) if everything else SHOWN)
-        lines = list(_status_lines(rows, items, size.columns, most))
-        if not watch or app.as_json:
-            if app.as_json:
-                app.show(facts, "")
-            else:
-                click.echo("\n".join(lines))
-            return
-        click.echo("\x1b[H\x1b[J" + "\n".join(lines) if sys.stdout.isatty() else "\n".join(lines))
-        seen = app.store.change()
-        for _ in range(10):  # ages are refreshed every ten seconds, changes at once
-            time.sleep(1)
-            if app.store.change() != seen:
-                break
+    """Show the tasks: states, signs of life, who plays them.
+
+    With --watch, the screen to leave open: also work, context, mail, and who waits for whom.
+    """
+    if watch and not app.as_json:
+        from . import night
+
+        night.watch(app)
+        return
+    rows, items = tasks.every(app.store), overview.attention(app.store)
+    facts = {"tasks": [_facts(t) for t in rows], "attention": [i.facts() for i in items]}
+    if app.as_json:
+        app.show(facts, "")
+        return
+    width = shutil.get_terminal_size().columns
+    for line in _status_lines(rows, items, width, len(rows) if everything else SHOWN):
+        click.echo(line)
 
 
 @verb(group, "messages", "podium messages task-03")
@@ -151,22 +148,6 @@ def messages(
             else [clean(head + " ".join(m.message[:400].split()))[:width]]
         )
     app.show({"messages": [vars(m) for m in found]}, lines or ["No messages."])
-
-
-@verb(group, "timeline", "podium timeline task-03")
-@click.argument("task_id", metavar="[TASK]", required=False)
-@click.option("--all", "everything", is_flag=True, help="Every event.")
-def timeline(app: App, task_id: str | None, everything: bool) -> None:
-    """Show who did what when: the event log, oldest first."""
-    if task_id is not None:
-        tasks.get(app.store, check_task_id(task_id))
-    most = 1_000_000 if everything or app.as_json else SHOWN
-    events = tasks.history(app.store, task_id, most)
-    lines = [
-        f"{e.at} {e.task_id:<12} {e.from_state or '(new)':<16} → {e.to_state:<16} {e.who}"
-        for e in events
-    ]
-    app.show({"events": [vars(e) for e in events]}, lines or ["Nothing has happened yet."])
 
 
 @verb(group, "why", "podium why task-03")
