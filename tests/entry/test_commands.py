@@ -236,7 +236,7 @@ def test_a_huge_message_is_stored_whole_and_shown_cut(run: Podium) -> None:
     assert len(run("messages").out) < 2_000
 
 
-HOSTILE = 'it\'s "quoted"; DROP TABLE orchestration_tasks; -- \x1b[2J\x1b]0;evil\x07 \x9b1m\u202e $(x) `y`'
+HOSTILE = "it's; DROP TABLE orchestration_tasks; -- \x1b[2J\x1b]0;evil\x07 \x9b1m\u202e $(x) `y`"
 
 
 def test_hostile_text_is_kept_as_text_and_never_steers_a_terminal(run: Podium) -> None:
