@@ -220,15 +220,15 @@ def _guard(event: Event, store: Store, session_id: str) -> None:
         if bell and is_headless():
             decision = _wait(store, session_id, stop, bell)
         elif bell:
-            decision = gate.Decision("", decision.why + "; its bell wakes it")
+            decision = gate.Decision("", "waits for an answer; its bell wakes it")
     cap = os.environ.get("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP", "")
     # Before anything is said: what can never be counted must not hold, and one answer is all.
-    stop.settle(
+    counted = stop.settle(
         decision,
         first=event.payload.get("stop_hook_active") is not True,
         client_cap=int(cap) if cap.isdigit() else gate.CLIENT_CAP,
     )
-    if decision.prompt and not inbox.deliver(store, session_id, go_on):
+    if decision.prompt and not (counted and inbox.deliver(store, session_id, go_on)):
         go_on(decision.prompt)
 
 

@@ -22,9 +22,9 @@ CLIENT_CAP = 8  # blocks in a row after which the client ends the turn whatever 
 
 
 class Decision:
-    """`prompt` is what the turn goes on with; empty when the session may stop or wait.
+    """`prompt` is what the turn goes on with; empty when the session may stop.
 
-    `waits` is true when nothing but an answer from the other side can come next.
+    `waits`: nothing but an answer from the other side can come next, so it may wait instead.
     """
 
     def __init__(self, prompt: str, why: str, *, waits: bool = False) -> None:
@@ -83,17 +83,11 @@ def holding(tasks: list[Task], presets: Mapping[str, Preset]) -> list[Task]:
 
 
 def decide(
-    tasks: list[Task],
-    presets: Mapping[str, Preset],
-    continuations: int,
-    *,
-    idle: bool,
-    may_wait: bool = True,
+    tasks: list[Task], presets: Mapping[str, Preset], continuations: int, *, idle: bool
 ) -> Decision:
     """Whether a session that owns these rows may stop after so many turns that had to go on.
 
-    `idle`: a conductor among them has nothing to do. Where nothing can wake the session it must
-    not wait: it is held as in any other state, and the cap counts.
+    `idle`: a conductor among them has nothing to do.
     """
     held_by = holding(tasks, presets)
     if not held_by:
@@ -102,12 +96,11 @@ def decide(
     prompts = [prompt_for(t, presets[preset_name(t.task_id)]) for t in held_by]
     prompt = "\n\n".join(prompts)
     waits = all(t.state in AWAITING or (idle and t.task_id == CONDUCTOR_ROW) for t in held_by)
-    if waits and may_wait:
-        return Decision(prompt, f"waits for an answer: {names}", waits=True)
     cap = max(presets[preset_name(t.task_id)].iterations for t in held_by)
     if continuations >= cap:
-        return Decision("", f"let go: {names}, but the session was continued {continuations} times")
-    return Decision(prompt, f"held: {names}")
+        why = f"let go: {names}, but the session was continued {continuations} times"
+        return Decision("", why, waits=waits)
+    return Decision(prompt, f"held: {names}", waits=waits)
 
 
 class Stop:
@@ -118,7 +111,7 @@ class Stop:
         self.tasks: list[Task] = []
         self.known: Row = {}
 
-    def decide(self, *, may_wait: bool = True) -> Decision:
+    def decide(self) -> Decision:
         """What the rows say now."""
         rows = self.store.all("tasks_of_session", session_id=self.session_id)
         self.tasks = [Task(row) for row in rows]
@@ -126,13 +119,14 @@ class Stop:
         conducts = any(t.task_id == CONDUCTOR_ROW and t.state is State.WATCHING for t in self.tasks)
         count = int(self.known.get("continuations", 0))
         idle = conducts and overview.is_idle(self.store)
-        return decide(self.tasks, self.presets, count, idle=idle, may_wait=may_wait)
+        return decide(self.tasks, self.presets, count, idle=idle)
 
     def settle(self, decision: Decision, *, first: bool, client_cap: int = CLIENT_CAP) -> bool:
         """Count a continuation, keep what was decided, tell the conductor of a cap.
 
-        False when the database stayed locked. `first`: the first Stop since the person's prompt,
-        so the client's own count is zero.
+        False when the database stayed locked: the rows could be read, so the decision stands, but
+        this turn goes uncounted. `first`: the first Stop since the person's prompt, so the client's
+        own count is zero.
         """
         going_on = bool(decision.prompt)
         in_row = 0 if first else int(self.known.get("blocks_in_row", 0))
@@ -156,7 +150,7 @@ class Stop:
                     last_stop=why,
                 )
         except StoreBusy:
-            return False  # the rows could be read, so the answer stands; this turn goes uncounted
+            return False
         return True
 
     def _report(self, task: Task, why: str) -> None:

@@ -102,8 +102,12 @@ def _for_conductor(store: Store, session_id: str, task: Task, news: News, stale_
         news.told += new
         news.read += [(CONDUCTOR_ROW, m.id) for m in mail]
         _, live, played = overview.counts(store)
-        head = f"podium: news for the conductor; {live} tasks are live, {played} are being played."
-        news.texts.append(fit([head, *lines], "podium conductor next --all"))
+        head = (
+            f"podium: news for the conductor; {task.task_id} is {task.state.value}, "
+            f"{live} tasks are live, {played} are being played."
+        )
+        next_step = f"Next: {advice(task.task_id, task.state)}"
+        news.texts.append(fit([head, *lines], "podium conductor next --all") + "\n" + next_step)
 
 
 def mark(store: Store, session_id: str, news: News) -> None:

@@ -22,9 +22,9 @@ from podium.domain.states import (
     State,
     kind_of,
 )
-from podium.services import messages
+from podium.services import life, messages
 
-from .callers import Caller, require_session
+from .callers import Caller, own_task, require_session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,10 +170,10 @@ def play(
     """A musician's step: its message, then its state; the message's id."""
     session_id = require_session(caller)
     with store.transaction():
-        task = get(store, task.task_id)
+        task = own_task(store, caller, task.task_id)
         number = send(store, task.task_id, session_id, kind, letter)
         move(store, task, to, Role.MUSICIAN, session_id)
-        store.run("seen", session_id=session_id, progress=1)
+        life.beat(store, session_id, progress=True)
     return number
 
 
@@ -182,7 +182,7 @@ def fail(
 ) -> int:
     """Report an error, counted, or a context warning, not counted. Refuses the sixth error."""
     with store.transaction():
-        task = get(store, task.task_id)
+        task = own_task(store, caller, task.task_id)
         if not warning and task.retry_count >= ERROR_RETRIES:
             raise PodiumError(
                 f"{task.task_id} has used its {ERROR_RETRIES} error retries; write the HANDOFF, "
@@ -212,7 +212,7 @@ def complete(store: Store, caller: Caller, task: Task, report: str) -> None:
     """The last write of a task; refused until its completion report is approved."""
     session_id = require_session(caller)
     with store.transaction():
-        task = get(store, task.task_id)
+        task = own_task(store, caller, task.task_id)
         if not approved_since_completion(store, task.task_id):
             raise PodiumError(
                 f"{task.task_id} is {task.state.value} and its completion is not approved; "
@@ -325,5 +325,6 @@ def tell(store: Store, caller: Caller, task: Task, kind: MessageType, letter: st
     """A musician's message that moves nothing; its id."""
     session_id = require_session(caller)
     with store.transaction():
-        store.run("seen", session_id=session_id, progress=1)
+        task = own_task(store, caller, task.task_id)
+        life.beat(store, session_id, progress=True)
         return send(store, task.task_id, session_id, kind, letter)

@@ -132,7 +132,7 @@ END""",
         # A claim that must not succeed: 0 rows, no error, so that a losing session can tell.
         "claim_blocked": f"""BEFORE UPDATE ON orchestration_tasks
 WHEN {TAKES_TASK} AND {_legal(Kind.TASK)}
- AND (NEW.session_id IS NULL
+ AND (ifnull(NEW.session_id, '') = ''
       OR OLD.state NOT IN ({quoted(CLAIMABLE[Kind.TASK])})
       OR {OTHER_SESSION} AND {OWNER_ALIVE}
       OR {NEEDS_UNMET})

@@ -12,7 +12,7 @@ from podium.domain.advice import advice
 from podium.domain.errors import PodiumError, WrongUsage
 from podium.domain.rules import ERROR_RETRIES, LEAVE_AT, PREPARE_AT, check_task_id, wants_escalation
 from podium.domain.states import Kind, MessageType, State, kind_of
-from podium.services import briefing, context, forms, messages, tasks
+from podium.services import briefing, context, forms, life, messages, tasks
 from podium.services.callers import own_task, require_session
 from podium.services.resumption import assess
 from podium.services.scratch import Scratch
@@ -139,9 +139,7 @@ def inbox(app: App, task_id: str | None) -> None:
 @verb(group, "beat", "podium musician beat")
 def beat(app: App) -> None:
     """Give a sign of life for every task of this session."""
-    session_id = require_session(app.caller)
-    rows = app.store.run("beat", session_id=session_id)
-    app.store.run("seen", session_id=session_id, progress=0)
+    rows = life.beat(app.store, require_session(app.caller))
     app.show({"rows": rows}, f"{rows} rows refreshed")
 
 
@@ -184,9 +182,7 @@ def _not_empty(text: str) -> str:
 
 
 def _progress(app: App) -> None:
-    session_id = require_session(app.caller)
-    app.store.run("beat", session_id=session_id)
-    app.store.run("seen", session_id=session_id, progress=1)
+    life.beat(app.store, require_session(app.caller), progress=True)
 
 
 @verb(group, "deviation", "podium musician deviation 'kept the HTML tables' --severity low")

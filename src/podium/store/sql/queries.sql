@@ -23,7 +23,7 @@ VALUES (:task_id, :state, :instruction_path, :phase, :parallel, :actor);
 -- name: move
 -- Compare-and-swap: one row or none. The caller reads the count.
 UPDATE orchestration_tasks
-   SET state = :to_state, actor = :actor, last_heartbeat = datetime('now')
+   SET state = :to_state, actor = :actor
  WHERE task_id = :task_id AND state = :found AND session_id IS :session_id;
 
 -- name: claim
