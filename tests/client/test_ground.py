@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +15,6 @@ from client.model import Bash, Play, Say, When
 from client.orchestra import BASH, ENV, Run
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from client.driver import Client
     from client.model import Model
 
@@ -134,3 +135,61 @@ def test_the_plugin_is_valid_and_installs_from_its_own_repository(
     result = client.headless("hello", project=project, session_id=session, env=ENV, extra_args=BASH)
 
     assert result.text == "done"
+
+
+def test_a_stranger_starts_no_process_per_tool_call_and_one_per_stop(
+    client: Client, model: Model, plugin: Path, run: Run, tmp_path: Path
+) -> None:
+    log, spy = tmp_path / "started", tmp_path / "spy" / "python3"
+    spy.parent.mkdir()
+    real = shutil.which("python3")
+    spy.write_text(f'#!/bin/sh\necho "$*" >>"{log}"\nexec "{real}" "$@"\n')
+    spy.chmod(0o755)
+    model.perform(
+        Play(
+            When("hello", Bash("echo one")),
+            When("one", Bash("echo two")),
+            When("two", Bash("echo three")),
+            When("three", Say("bye")),
+        )
+    )
+
+    client.headless(
+        "hello",
+        project=run.project,
+        plugin_dirs=[plugin],
+        session_id=str(uuid.uuid4()),
+        env={**ENV, "PATH": f"{spy.parent}:{os.environ['PATH']}"},
+        extra_args=BASH,
+    )
+
+    names = [Path(word).name for line in log.read_text().splitlines() for word in line.split()]
+    hooks = [name for name in names if name.endswith(".py")]
+    assert sorted(hooks) == ["participant.py", "session_start.py", "stop.py"]  # the first: SessionEnd
+
+
+def test_a_musician_that_only_talks_is_let_go_by_the_client_and_that_is_noticed(
+    client: Client, model: Model, plugin: Path, run: Run
+) -> None:
+    model.perform(
+        Play(
+            When("play", Bash("podium musician claim task-01")),
+            When(lambda _: True, Say("I am thinking about it")),
+        )
+    )
+
+    client.headless(
+        "play",
+        project=run.project,
+        plugin_dirs=[plugin],
+        session_id=str(uuid.uuid4()),
+        env=ENV,
+        extra_args=BASH,
+    )
+
+    why = run.look("why", "task-01")
+    assert "the client ends the turn all the same" in why["last_stop"]
+    assert why["continuations"] == 9
+    letters = [m["message"] for m in run.look("messages", "task-01", "--type", "error")["messages"]]
+    assert len(letters) == 1
+    assert letters[0].startswith("LET GO")
