@@ -32,24 +32,27 @@ def mail_for(store: Store, session_id: str, task_id: str, most: int = 50) -> lis
     return [Message(row) for row in rows]
 
 
-def brief(store: Store, session_id: str) -> str:
-    """The role, rows, mail and next command of this session; empty for a stranger."""
+def brief(store: Store, session_id: str, *, remind: bool = True) -> str:
+    """The role, rows, mail and next command of this session; empty for a stranger.
+
+    `remind`: say which skill has the rules, as they may have been compacted away.
+    """
     tasks = [Task(row) for row in store.all("tasks_of_session", session_id=session_id)]
     tasks = [t for t in tasks if kind_of(t.task_id) is not Kind.FALLBACK]
     live = [t for t in tasks if t.state not in ENDED]
-    paragraphs = [_row(store, session_id, task) for task in live or tasks]
-    if not tasks:
+    if not live:
         known = store.one("session", session_id=session_id)
-        if known and known["task_id"]:
-            task_id = str(known["task_id"])
-            paragraphs.append(
+        task_id = str(known["task_id"] or "") if known else ""
+        # A session resumed for a repair still owns what it completed.
+        if task_id and task_id not in [t.task_id for t in tasks]:
+            return (
                 f"podium: this session was launched as the musician of {task_id}. "
                 f"Next: podium musician claim {task_id}"
             )
-    return "\n".join(paragraphs)
+    return "\n".join(_row(store, session_id, task, remind=remind) for task in live or tasks)
 
 
-def _row(store: Store, session_id: str, task: Task) -> str:
+def _row(store: Store, session_id: str, task: Task, *, remind: bool) -> str:
     conductor = task.task_id == CONDUCTOR_ROW
     role = "the conductor of this run" if conductor else f"the musician of {task.task_id}"
     skill = "conductor" if conductor else "musician"
@@ -57,7 +60,7 @@ def _row(store: Store, session_id: str, task: Task) -> str:
         f"podium: you are {role} ({task.worked_by or task.task_id}); it is {task.state.value}.",
         f"Next: {advice(task.task_id, task.state, task.instruction_path)}",
     ]
-    if task.state not in ENDED:
+    if remind and task.state not in ENDED:
         lines.append(f"If you no longer know your rules, invoke the skill /{skill} again.")
     mail = mail_for(store, session_id, task.task_id)
     if mail:

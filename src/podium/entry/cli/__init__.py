@@ -8,9 +8,12 @@ from .app import Lazy
 
 VERBS = {
     "init": "setup",
+    "doctor": "doctor",
+    "demo": "demo",
+    "brief": "brief",
     "status": "look",
     "messages": "look",
-    "timeline": "look",
+    "timeline": "timeline",
     "why": "look",
     "wait": "wait",
     "validate": "checks",
@@ -21,7 +24,7 @@ VERBS = {
 }
 
 
-def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
         from podium import version
 
