@@ -126,6 +126,18 @@ def test_a_context_threshold_is_told_once_with_what_to_do(
     assert [r[0] for r in series] == [tokens]
 
 
+def test_a_conductor_is_told_to_rest_not_to_exit(
+    raw: sqlite3.Connection, hook: Hook, tmp_path: Path
+) -> None:
+    add(raw, "task-00", ME)
+    path = transcript(tmp_path / "t.jsonl", 150_000)
+    raw.execute(
+        "INSERT INTO podium_sessions (session_id, transcript_path) VALUES (?, ?)", (ME, path)
+    )
+
+    assert "podium conductor rest" in hook("participant tool", tool()).context
+
+
 def test_an_api_error_is_a_halt_not_a_death(
     playing: sqlite3.Connection, hook: Hook, store: Store
 ) -> None:

@@ -19,11 +19,12 @@ ADVICE: dict[Kind, dict[State, str]] = {
             "To wait for the answer: podium wait"
         ),
         S.REVIEW_APPROVED: (
-            "The conductor approved. Read why: podium musician inbox. Then go on with the next "
-            "step; if your completion was approved: podium musician complete --report PATH"
+            "The conductor approved; its words: podium messages {task}. Go on with the next step: "
+            "podium musician claim {task}. If your completion was approved: "
+            "podium musician complete --report PATH"
         ),
         S.REVIEW_FAILED: (
-            "The conductor wants changes. Read them: podium musician inbox. "
+            "The conductor wants changes; its words: podium messages {task}. "
             "Make them, run the tests again, then: podium musician submit --help"
         ),
         S.ERROR: (
@@ -31,7 +32,7 @@ ADVICE: dict[Kind, dict[State, str]] = {
             "To wait for the answer: podium wait"
         ),
         S.FIX_PROPOSED: (
-            "The conductor proposes a fix. Read it: podium musician inbox. Apply it: "
+            "The conductor proposes a fix; its words: podium messages {task}. Apply it: "
             "podium musician claim {task}, then work; or submit again: podium musician submit --help"
         ),
         S.EXIT_REQUESTED: (

@@ -10,25 +10,35 @@ import os
 import sys
 
 from podium.domain.rules import ESTIMATE_ABOVE, LEAVE_AT, PREPARE_AT
+from podium.domain.states import CONDUCTOR_ROW
 from podium.entry.hooks import Event, context, is_headless, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from podium.store.base import Store
 
+SKILLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3, "skills")
+OWN_SKILLS = ("musician", "conductor")
+NAMED_BY = {"Bash": "command", "Read": "file_path", "Skill": "skill"}  # what a call is judged by
 WAKE = 2  # the exit code by which an asyncRewake hook wakes its session
 
-# Percent of context, highest first, and what to do from there on. Each is told once.
+# Percent of context, highest first: what a musician does from there on, and what a conductor.
+# Each is told once.
 THRESHOLDS = (
     (
         LEAVE_AT,
         "Stop working now. Complete the HANDOFF, then: podium musician exit --reason 'context'",
+        "Leave the run to a new session now: podium conductor rest",
     ),
     (
         PREPARE_AT,
         (
             "Finish only the current step, write the HANDOFF, start nothing new; "
             "tell the conductor: podium musician warn --recommend TEXT"
+        ),
+        (
+            "Begin nothing new; settle what is open, write down what only you know, then: "
+            "podium conductor rest"
         ),
     ),
     (
@@ -37,6 +47,7 @@ THRESHOLDS = (
             "From now on estimate the cost before you read a file; read nothing on speculation. "
             "If you will not reach the next checkpoint: podium musician warn --recommend TEXT"
         ),
+        "From now on estimate the cost before you read a file, and let subagents read for you",
     ),
 )
 
@@ -73,17 +84,21 @@ def answer_tool(event: Event) -> None:
     life.beat(store, session_id, progress=True)
     if event.text("agent_id"):
         return  # a subagent's call: what it is told never reaches the musician
+    podium = store.one("task", task_id=CONDUCTOR_ROW) or {}
+    conducts = podium.get("session_id") == session_id
     name = event.text("hook_event_name") or "PostToolUse"
-    warning = _measure(event, store, session_id)
+    warning = _measure(event, store, session_id, conducts=conducts)
 
     def show(text: str) -> None:
         say(context(name, f"{text}\n\n{warning}" if warning else text))
 
-    if not inbox.deliver(store, session_id, show) and warning:
+    # A conductor is told at the end of its turn: what is new is often what it just did.
+    told = not conducts and inbox.deliver(store, session_id, show)
+    if warning and not told:
         say(context(name, warning))
 
 
-def _measure(event: Event, store: Store, session_id: str) -> str:
+def _measure(event: Event, store: Store, session_id: str, *, conducts: bool) -> str:
     """Keep the measured context; what to say of a threshold that it crossed for the first time."""
     from podium.services import context as transcript
 
@@ -93,30 +108,41 @@ def _measure(event: Event, store: Store, session_id: str) -> str:
     if usage is None:
         return ""
     store.run("measure", session_id=session_id, tokens=usage.tokens, percent=usage.percent)
-    crossed = [(level, what) for level, what in THRESHOLDS if usage.percent >= level]
+    crossed = [line for line in THRESHOLDS if usage.percent >= line[0]]
     if not crossed or store.one("told", session_id=session_id, what=f"context:{crossed[0][0]}"):
         return ""
-    for level, _ in crossed:
+    for level, _, _ in crossed:
         store.run("tell", session_id=session_id, what=f"context:{level}")
-    return f"podium: your context is at {usage.percent}%. {crossed[0][1]}"
+    return f"podium: your context is at {usage.percent}%. {crossed[0][2 if conducts else 1]}"
 
 
 def answer_permission(event: Event) -> None:
-    """Before a Bash call: podium's own commands never ask; everything else is not our business."""
-    from podium.domain.shell import is_plain_podium
-
+    """Before a tool call: podium's own commands, texts and skills never ask."""
     asked = event.payload.get("tool_input")
-    command = asked.get("command") if isinstance(asked, dict) else None
-    if isinstance(command, str) and is_plain_podium(command):
+    if isinstance(asked, dict) and _is_ours(event.text("tool_name"), asked):
         say(
             {
                 "hookSpecificOutput": {
                     "hookEventName": "PreToolUse",
                     "permissionDecision": "allow",
-                    "permissionDecisionReason": "podium's own command",
+                    "permissionDecisionReason": "podium's own",
                 }
             }
         )
+
+
+def _is_ours(tool: str | None, asked: dict[str, object]) -> bool:
+    """Whether a call runs podium, reads what its skills refer to, or invokes one of them again."""
+    value = asked.get(NAMED_BY.get(tool or "", ""))
+    if not isinstance(value, str):
+        return False
+    if tool == "Bash":
+        from podium.domain.shell import is_plain_podium
+
+        return is_plain_podium(value)
+    if tool == "Read":
+        return os.path.realpath(value).startswith(os.path.realpath(SKILLS) + os.sep)
+    return value.rpartition("podium:")[2] in OWN_SKILLS
 
 
 def answer_halt(event: Event) -> None:
@@ -175,7 +201,6 @@ def answer_moved(event: Event) -> None:
 
 
 def _ring_conductor(store: Store, session_id: str) -> None:
-    from podium.domain.states import CONDUCTOR_ROW
     from podium.services import bells
 
     bells.ring_for(store, [CONDUCTOR_ROW], but=session_id)
