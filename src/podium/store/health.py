@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from podium.domain.errors import StoreBusy
+
 from .migrate import NETWORKED, file_system
 from .sqlite import SCHEMA, SqliteStore
 
@@ -29,6 +31,7 @@ class Health:
             self.version = store.version()
             self.journal = str(store.command("PRAGMA journal_mode").fetchone()[0])
             self.faults = [str(row[0]) for row in store.command("PRAGMA quick_check(5)")]
+            self.is_locked = _is_locked(store)
             self.newest: Row = {}
             if self.version == SCHEMA:
                 self.newest = store.one("newest_signs") or {}
@@ -44,3 +47,13 @@ class Health:
     def is_networked(self) -> bool:
         """Whether it lies where SQLite loses data."""
         return self.system in NETWORKED
+
+
+def _is_locked(store: SqliteStore) -> bool:
+    """Whether somebody else keeps everybody from writing, for longer than a step takes."""
+    try:
+        store.command("BEGIN IMMEDIATE")
+    except StoreBusy:
+        return True
+    store.command("ROLLBACK")
+    return False

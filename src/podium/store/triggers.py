@@ -87,6 +87,8 @@ NEEDS_UNMET = (
     "EXISTS (SELECT 1 FROM podium_needs n LEFT JOIN orchestration_tasks t ON t.task_id = n.needs"
     f" WHERE n.task_id = NEW.task_id AND t.state IS NOT '{State.COMPLETE.value}')"
 )
+# A person may act in the conductor's place; that is no sign of life of the conductor's session.
+BY_ITSELF = "ifnull(NEW.actor = NEW.session_id, 1)"
 # Taking a row: another session, or the same one after it had let go.
 TAKES_TASK = (
     f"({_is(Kind.TASK, 'NEW')} AND NEW.state = '{CLAIMED[Kind.TASK].value}'"
@@ -96,8 +98,17 @@ TAKES_TASK = (
 TAKES_CONDUCTOR = (
     f"({_is(Kind.CONDUCTOR, 'NEW')} AND NEW.state = '{CLAIMED[Kind.CONDUCTOR].value}'"
     f" AND NEW.session_id IS NOT NULL"
-    f" AND ({OTHER_SESSION} AND NOT {CONTINUES} OR OLD.owner_seen IS NULL))"
+    f" AND ({OTHER_SESSION} AND NOT {CONTINUES} OR OLD.owner_seen IS NULL AND {BY_ITSELF}))"
 )
+# Who makes this change is a living owner: what others write is no sign of its life.
+BY_OWNER = (
+    f"CASE WHEN {_is(Kind.CONDUCTOR, 'NEW')} THEN {BY_ITSELF}"
+    f" ELSE NEW.state IN ({quoted(PLAYED)}) END"
+)
+# A task keeps the name of whoever took it, whatever a later statement says.
+OWN_NAME = f"CASE WHEN {_is(Kind.TASK, 'NEW')} THEN OLD.worked_by ELSE worked_by END"
+# The note that lets a session which comes back be the owner again ends with its ownership.
+NOBODY_DIED = "CASE WHEN last_error GLOB 'session ended*' THEN NULL ELSE last_error END"
 CHANGED = "(NEW.state <> OLD.state OR NEW.session_id IS NOT OLD.session_id)"
 
 
@@ -153,15 +164,16 @@ WHEN {CHANGED} BEGIN
          moves = moves + 1,
          actor = NULL,
          claims = claims + ({TAKES_TASK} OR {TAKES_CONDUCTOR}),
-         worked_by = CASE WHEN NOT {TAKES_TASK} THEN worked_by
+         worked_by = CASE WHEN NOT {TAKES_TASK} THEN {OWN_NAME}
                           WHEN claims = 0 THEN 'musician-' || task_id
                           ELSE 'musician-' || task_id || '-S' || (claims + 1) END,
+         last_error = CASE WHEN {_released("NEW")} OR {TAKES_TASK} OR {TAKES_CONDUCTOR}
+                           THEN {NOBODY_DIED} ELSE last_error END,
          owner_seen = CASE
            WHEN {_released("NEW")} THEN NULL
            WHEN {TAKES_TASK} OR {TAKES_CONDUCTOR} THEN datetime('now')
            WHEN owner_seen IS NULL THEN NULL
-           WHEN {_is(Kind.CONDUCTOR, "NEW")} OR NEW.state IN ({quoted(PLAYED)})
-                OR NEW.session_id IS NOT OLD.session_id THEN datetime('now')
+           WHEN {BY_OWNER} OR {OTHER_SESSION} THEN datetime('now')
            ELSE owner_seen END
    WHERE task_id = NEW.task_id;
   INSERT INTO podium_events
@@ -197,7 +209,7 @@ END""",
         "message_sent": f"""AFTER INSERT ON orchestration_messages BEGIN
   SELECT RAISE(ABORT, 'podium: message ids only grow')
     WHERE NEW.id < max(1, (SELECT max(id) FROM orchestration_messages));
-  UPDATE orchestration_tasks SET owner_seen = NULL
+  UPDATE orchestration_tasks SET owner_seen = NULL, last_error = {NOBODY_DIED}
    WHERE task_id = NEW.task_id
      AND NEW.message_type = '{MessageType.HANDOFF.value}' AND NEW.from_session = '{CONDUCTOR_ROW}';
   UPDATE orchestration_tasks SET owner_seen = datetime('now')

@@ -72,6 +72,7 @@ CREATE TABLE podium_sessions (
     ended           TEXT                -- how it ended
 );
 CREATE INDEX podium_sessions_by_pid ON podium_sessions (pid);
+CREATE INDEX podium_sessions_by_task ON podium_sessions (task_id);
 CREATE INDEX podium_sessions_by_continues ON podium_sessions (continues);
 
 -- The newest message of a task that a session has been shown.

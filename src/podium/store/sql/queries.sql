@@ -23,7 +23,7 @@ VALUES (:task_id, :state, :instruction_path, :phase, :parallel, :actor);
 -- name: move
 -- Compare-and-swap: one row or none. The caller reads the count.
 UPDATE orchestration_tasks
-   SET state = :to_state, actor = :actor
+   SET state = :to_state, actor = CASE WHEN state <> :to_state THEN :actor END
  WHERE task_id = :task_id AND state = :found AND session_id IS :session_id;
 
 -- name: claim
@@ -34,10 +34,14 @@ UPDATE orchestration_tasks
  WHERE task_id = :task_id AND state IN (SELECT value FROM json_each(:claimable));
 
 -- name: take_podium
--- A conductor that comes back or takes over; the triggers refuse a living owner.
+-- A conductor that comes back or takes over; the triggers refuse a living owner. One that only
+-- comes back from the dead moves nothing, so that is no event.
 UPDATE orchestration_tasks
    SET state = :to_state, session_id = :session_id, worked_by = 'conductor',
-       started_at = datetime('now'), actor = :session_id
+       started_at = datetime('now'),
+       owner_seen = CASE WHEN session_id IS :session_id THEN datetime('now') ELSE owner_seen END,
+       last_error = CASE WHEN last_error GLOB 'session ended*' THEN NULL ELSE last_error END,
+       actor = CASE WHEN state <> :to_state OR session_id IS NOT :session_id THEN :session_id END
  WHERE task_id = :task_id AND state IN (SELECT value FROM json_each(:claimable));
 
 -- name: add_fallback
@@ -284,16 +288,29 @@ SELECT t.*, CAST(strftime('%s', 'now') AS INTEGER) - CAST(strftime('%s', t.owner
    AND (t.state IN (SELECT value FROM json_each(:states))
         OR t.owner_seen <= datetime('now', '-' || :stale || ' seconds')
         OR (t.owner_seen IS NOT NULL AND s.halted IS NOT NULL)
+        OR (t.owner_seen IS NULL AND t.state NOT IN (SELECT value FROM json_each(:unowned)))
         OR (s.ended IS NOT NULL AND t.state NOT IN (SELECT value FROM json_each(:ended))))
  ORDER BY t.task_id;
 
+-- name: completed
+-- Tasks that are complete and that this session has not been told of.
+SELECT t.task_id, t.worked_by, t.moves, NULL AS newest FROM orchestration_tasks t
+ WHERE t.state = :complete AND t.task_id <> :conductor
+   AND NOT EXISTS (SELECT 1 FROM podium_told d WHERE d.session_id = :session_id
+                    AND d.what = 'complete:' || t.task_id || ':' || t.moves || ':0')
+ ORDER BY t.task_id LIMIT 50;
+
 -- name: free
--- Tasks that nobody plays and that may be claimed now.
+-- Tasks that nobody plays or is about to claim, and that may be claimed now.
 SELECT t.*, NULL AS owner_age,
        (SELECT max(id) FROM orchestration_messages m WHERE m.task_id = t.task_id) AS newest
   FROM orchestration_tasks t
  WHERE t.state IN (SELECT value FROM json_each(:claimable)) AND t.owner_seen IS NULL
    AND t.task_id NOT IN (SELECT value FROM json_each(:skipped))
+   AND NOT EXISTS (SELECT 1 FROM podium_sessions s
+                    WHERE s.task_id = t.task_id AND s.ended_at IS NULL
+                      AND s.session_id IS NOT t.session_id
+                      AND s.last_seen > datetime('now', '-' || :stale || ' seconds'))
    AND NOT EXISTS (SELECT 1 FROM podium_needs n LEFT JOIN orchestration_tasks p ON p.task_id = n.needs
                     WHERE n.task_id = t.task_id AND p.state IS NOT :complete)
    AND NOT EXISTS (SELECT 1 FROM podium_launches l  -- somebody is on the way
@@ -302,10 +319,13 @@ SELECT t.*, NULL AS owner_age,
  ORDER BY t.phase, t.task_id LIMIT :most;
 
 -- name: counts
--- How many tasks there are, how many are live, and how many of these somebody plays.
+-- How many tasks there are, how many are live, and how many somebody plays or is about to claim.
 SELECT count(*) AS total, ifnull(sum(state NOT IN (SELECT value FROM json_each(:ended))), 0) AS live,
-       count(owner_seen) AS played
-  FROM orchestration_tasks WHERE task_id <> :conductor AND task_id NOT GLOB :fallback || '*';
+       ifnull(sum(owner_seen IS NOT NULL OR EXISTS (
+         SELECT 1 FROM podium_sessions s
+          WHERE s.task_id = t.task_id AND s.ended_at IS NULL AND s.session_id IS NOT t.session_id
+            AND s.last_seen > datetime('now', '-' || :stale || ' seconds'))), 0) AS played
+  FROM orchestration_tasks t WHERE task_id <> :conductor AND task_id NOT GLOB :fallback || '*';
 
 -- name: told
 SELECT 1 FROM podium_told WHERE session_id = :session_id AND what = :what;
@@ -429,6 +449,11 @@ SELECT *, CAST(strftime('%s', 'now') AS INTEGER) - CAST(strftime('%s', at) AS IN
 SELECT * FROM podium_launches
  WHERE task_id = :task_id AND state = 'failed' AND at > datetime('now', '-' || :within || ' seconds')
  ORDER BY id DESC;
+
+-- name: on_the_way
+-- Whether somebody was launched just now and has not claimed yet.
+SELECT 1 FROM podium_launches
+ WHERE closed_at IS NULL AND state <> 'failed' AND at > datetime('now', '-60 seconds') LIMIT 1;
 
 -- name: participates
 -- Whether this session owns a row or was launched for one.
