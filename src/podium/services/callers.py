@@ -64,6 +64,15 @@ def require_conductor(caller: Caller) -> Caller:
     return caller
 
 
+def still_conducts(store: Store, caller: Caller) -> None:
+    """Nothing, or who took the podium over since the caller was identified. In the transaction."""
+    if caller.session_id is None:
+        return
+    row = store.one("task", task_id=CONDUCTOR_ROW) or {}
+    if row.get("session_id") != caller.session_id:
+        raise TakenOver(CONDUCTOR_ROW, row.get("worked_by"), row.get("session_id"))
+
+
 def require_session(caller: Caller) -> str:
     """The caller's session id; a person has none and cannot play."""
     if caller.session_id is None:

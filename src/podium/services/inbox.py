@@ -89,9 +89,8 @@ def _for_musician(store: Store, session_id: str, task: Task, news: News) -> None
 def _for_conductor(store: Store, session_id: str, task: Task, news: News, stale_after: int) -> None:
     if task.state in ENDED:
         return
-    new = overview.untold(
-        store, session_id, overview.urgent(overview.attention(store, stale_after))
-    )
+    items = overview.attention(store, stale_after) + overview.completed(store, session_id)
+    new = overview.untold(store, session_id, overview.in_order(items))
     mail = [
         m
         for m in mail_for(store, session_id, CONDUCTOR_ROW)

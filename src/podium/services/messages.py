@@ -9,11 +9,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    Letter = tuple[str, Sequence[tuple[str, str]], str]
+
 M = MessageType
 UNKNOWN = "unknown"
 
 # type → headline, labelled fields in order, last line. A field without a value is left out.
-LETTERS: dict[MessageType, tuple[str, Sequence[tuple[str, str]], str]] = {
+LETTERS: dict[MessageType, Letter] = {
     M.REVIEW_REQUEST: (
         "REVIEW REQUEST (Smoothness: {smoothness}/9):",
         (
@@ -104,8 +106,13 @@ LETTERS: dict[MessageType, tuple[str, Sequence[tuple[str, str]], str]] = {
 
 
 def write(kind: MessageType, fields: Mapping[str, object]) -> str:
-    """The letter of this type. A field of several lines is indented, so it cannot fake another."""
-    head, labels, tail = LETTERS[kind]
+    """The letter of this type."""
+    return compose(LETTERS[kind], fields)
+
+
+def compose(letter: Letter, fields: Mapping[str, object]) -> str:
+    """A letter. A field of several lines is indented, so it cannot fake another."""
+    head, labels, tail = letter
     for name, value in fields.items():
         head = head.replace("{" + name + "}", str(value), 1)
     lines = [head]

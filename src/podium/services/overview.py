@@ -29,16 +29,20 @@ ORDER = (
     "error",
     "review",
     "completion",
+    "complete",
     "exit",
     "collision",
     "dead",
+    "asking",
     "halted",
     "stale",
     "ended",
     "free",
 )
-FREE = "free"
+FREE, ASKING = "free", "asking"
 FREE_SHOWN = 50
+UNOWNED = (*ENDED, *CLAIMABLE[Kind.TASK])  # where a row may be without an owner
+HANDED_OFF = "handed off: "  # how last_error begins once a successor may come
 
 
 class Item:
@@ -80,10 +84,14 @@ def attention(store: Store, stale_after: int = STALE_AFTER) -> list[Item]:
         states=_names((*AWAITING, State.EXITED)),
         stale=stale_after,
         ended=_names(ENDED),
+        unowned=_names(UNOWNED),
     )
     items = [item for row in rows for item in _of(store, row, stale_after)]
+    items += map(_question, store.all("asking", ended=_names(ENDED)))
     total, live, _ = counts(store)
-    if total and not live and not any(i.kind == "exit" for i in items):
+    podium = store.one("task", task_id=CONDUCTOR_ROW) or {}
+    finished = podium.get("state") == State.COMPLETE.value
+    if total and not live and not finished and not any(i.kind == "exit" for i in items):
         run = {"task_id": CONDUCTOR_ROW, "moves": total, "newest": None}
         items.append(Item("ended", run, "every task has ended", "podium conductor finish"))
     free = store.all(
@@ -91,6 +99,7 @@ def attention(store: Store, stale_after: int = STALE_AFTER) -> list[Item]:
         claimable=_names(CLAIMABLE[Kind.TASK]),
         complete=State.COMPLETE.value,
         skipped=json.dumps([CONDUCTOR_ROW, *(i.task_id for i in items)]),
+        stale=STALE_AFTER,
         most=FREE_SHOWN,
     )
     items += [
@@ -102,7 +111,23 @@ def attention(store: Store, stale_after: int = STALE_AFTER) -> list[Item]:
         )
         for row in free
     ]
+    return in_order(items)
+
+
+def in_order(items: list[Item]) -> list[Item]:
+    """The items, what hurts most first."""
     return sorted(items, key=lambda item: ORDER.index(item.kind))
+
+
+def completed(store: Store, session_id: str) -> list[Item]:
+    """Tasks that were completed since this session was last told: a window to close, no trouble."""
+    rows = store.all(
+        "completed", session_id=session_id, complete=State.COMPLETE.value, conductor=CONDUCTOR_ROW
+    )
+    return [
+        Item("complete", row, f"{row['worked_by']} completed it", f"podium conductor close {row['task_id']}")
+        for row in rows
+    ]
 
 
 def _of(store: Store, row: Row, stale_after: int) -> Iterator[Item]:
@@ -130,14 +155,26 @@ def _of(store: Store, row: Row, stale_after: int) -> Iterator[Item]:
 
 def _life(row: Row, task: Task, stale_after: int) -> Iterator[Item]:
     replace = f"podium conductor replace {task.task_id}"
+    handed_off = task.owner_age is None and str(task.last_error).startswith(HANDED_OFF)
+    if row["ended"] and handed_off and task.state in UNOWNED:
+        return  # it waits for a successor, not for its dead session
     if row["ended"]:
         yield Item("dead", row, f"{task.state.value}, its session ended: {row['ended']}", replace)
     elif task.owner_age is not None and task.owner_age >= stale_after:
         what = f"{task.state.value}, no sign of life of {task.worked_by} for {task.owner_age} s"
         yield Item("stale", row, what, replace)
+    elif task.owner_age is None and task.state not in UNOWNED:  # half of a handoff by hand
+        what = f"{task.state.value}, but {task.worked_by} has been released and nobody plays it"
+        yield Item("stale", row, what, replace)
     elif row["halted"]:
         what = f"{task.state.value}, alive but halted by {row['halted']}"
         yield Item("halted", row, what, f"podium why {task.task_id}")
+
+
+def _question(row: Row) -> Item:
+    """A session that stands at a question to a person, and how the person gets to it."""
+    what = f"{row['state']}, asks since {row['age']} s: {row['asking']}"
+    return Item(ASKING, row, what, row["reach"] or "answer it in the window of its session")
 
 
 def _given_up(store: Store, task: Task) -> bool:
@@ -165,7 +202,11 @@ def submission(store: Store, task_id: str) -> Message | None:
 def counts(store: Store) -> tuple[int, int, int]:
     """How many tasks there are, how many are live, and how many of these somebody plays."""
     row = store.one(
-        "counts", conductor=CONDUCTOR_ROW, ended=_names(ENDED), fallback=FALLBACK_PREFIX
+        "counts",
+        conductor=CONDUCTOR_ROW,
+        ended=_names(ENDED),
+        fallback=FALLBACK_PREFIX,
+        stale=STALE_AFTER,
     )
     return (row["total"], row["live"], row["played"]) if row else (0, 0, 0)
 
@@ -176,8 +217,11 @@ def urgent(items: list[Item]) -> list[Item]:
 
 
 def is_idle(store: Store) -> bool:
-    """Whether the conductor has nothing to do but wait for those who play."""
-    return not urgent(attention(store)) and counts(store)[2] > 0
+    """Whether the conductor has nothing to do but wait for those who play or are on their way."""
+    items = urgent(attention(store))
+    asked = [i for i in items if i.kind == ASKING]  # for a person; the conductor can only wait
+    busy = counts(store)[2] > 0 or bool(asked) or store.one("on_the_way") is not None
+    return len(items) == len(asked) and busy
 
 
 def untold(store: Store, session_id: str, items: list[Item]) -> list[Item]:

@@ -24,7 +24,7 @@ from podium.domain.states import (
 )
 from podium.services import life, messages
 
-from .callers import Caller, own_task, require_session
+from .callers import Caller, own_task, require_session, still_conducts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def add(
 ) -> int:
     """Make the row and its instruction message; the message's id. Refuses an id that exists."""
     with store.transaction():
+        still_conducts(store, caller)
         if store.one("task", task_id=task_id):
             raise PodiumError(f"{task_id} exists already; run: podium why {task_id}")
         store.run(
@@ -148,7 +149,7 @@ def _play_on(store: Store, task: Task, session_id: str) -> None:
             f"{task.task_id} is {task.state.value}: {advice(task.task_id, task.state)}"
         )
     move(store, task, State.WORKING, Role.MUSICIAN, session_id)
-    store.run("seen", session_id=session_id, progress=1)
+    life.beat(store, session_id, progress=True)
 
 
 def _why_blocked(store: Store, task: Task) -> str:
@@ -227,6 +228,7 @@ def judge(
 ) -> int:
     """A conductor's word to a task: message, state, and task-00 watching again."""
     with store.transaction():
+        still_conducts(store, caller)
         task = get(store, task_id)
         check_move(task, to, Role.CONDUCTOR)
         letter = messages.write(kind, {"text": text})
@@ -246,6 +248,7 @@ def watch(store: Store, caller: Caller) -> None:
 def review(store: Store, caller: Caller, task_id: str) -> Task:
     """task-00 is reviewing while the conductor reads this submission."""
     with store.transaction():
+        still_conducts(store, caller)
         task = get(store, task_id)
         podium = get(store, CONDUCTOR_ROW)
         if podium.state is State.WATCHING:
@@ -298,6 +301,7 @@ def conduct(store: Store, caller: Caller) -> Task:
 def finish(store: Store, caller: Caller) -> None:
     """The run is complete. Refused while any task is live."""
     with store.transaction():
+        still_conducts(store, caller)
         live = [
             f"{t.task_id} {t.state.value}"
             for t in every(store)
@@ -312,6 +316,7 @@ def finish(store: Store, caller: Caller) -> None:
 def rest(store: Store, caller: Caller) -> None:
     """The conductor leaves the run to another session."""
     with store.transaction():
+        still_conducts(store, caller)
         podium = get(store, CONDUCTOR_ROW)
         move(store, podium, State.EXIT_REQUESTED, Role.CONDUCTOR, caller.actor)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -43,23 +44,50 @@ text_option = click.option(
 
 @verb(group, "start", "podium conductor start")
 def start(app: App) -> None:
-    """Take task-00 for this session, or take it over from a conductor that rests or died."""
-    row = tasks.conduct(app.store, app.caller)
+    """Take task-00 for this session, or take it over from a conductor that rests or died.
+
+    Refused while another conductor lives. Prints what a new conductor must know: the plan and its
+    states, what waits for an answer, and the windows that run.
+    """
+    from podium.services import briefing, recovery
+    from podium.stage import process
+
+    caller = app.caller
+    recovery.bury_dead(app.store, os.uname().nodename, process.is_alive)
+    row = tasks.conduct(app.store, caller)
     app.arm(str(row.session_id))
     items = overview.attention(app.store)
-    rows = overview.counts(app.store)[1]
+    live = overview.counts(app.store)[1]
+    windows = recovery.windows(app.store, process.is_alive)
+    mail = briefing.mail_for(app.store, str(row.session_id), CONDUCTOR_ROW)
+    shown = items[:SHOWN]
     app.show(
         {
             "task_id": row.task_id,
             "state": row.state.value,
             "session_id": row.session_id,
-            "live": rows,
+            "live": live,
             "attention": len(items),
+            "items": [i.facts() for i in items],
+            "unread": len(mail),
+            "windows": [
+                {"task_id": w.task_id, "backend": w.backend, "pid": w.pid, "reach": w.reach}
+                for w in windows
+            ],
         },
         [
-            f"You conduct (session {row.session_id}); {row.task_id} is {row.state.value}.",
-            f"Live tasks: {rows}. Things that need you: {len(items)}.",
-            "Next: podium conductor next" if items or rows else "Next: podium conductor plan FILE",
+            f"You are the conductor (session {row.session_id}); {row.task_id} is {row.state.value}.",
+            *recovery.score(app.store),
+            f"Live tasks: {live}. Things that need you: {len(items)}.",
+            *(item.line() for item in shown),
+            *(
+                [f"{len(items) - len(shown)} more: podium conductor next --all"]
+                if items[SHOWN:]
+                else []
+            ),
+            f"Mail that you have not seen: {len(mail)}" + (" (podium messages)" if mail else ""),
+            *(f"Window: {w.task_id} in {w.backend}, pid {w.pid}: {w.reach}" for w in windows),
+            "Next: podium conductor next" if items or live else "Next: podium conductor plan FILE",
         ],
     )
 
@@ -141,8 +169,6 @@ def _read(app: App, file: str) -> str:
 
 
 def _joined(app: App, file: str) -> str:
-    import os
-
     near = os.path.join(os.getcwd(), file)
     return near if os.path.isfile(near) else os.path.join(app.settings.root, file)
 
@@ -287,3 +313,6 @@ def rest(app: App) -> None:
         {"task_id": CONDUCTOR_ROW, "state": State.EXIT_REQUESTED.value},
         "task-00 is exit_requested; this session may end. Take over with: podium conductor start",
     )
+
+
+from . import stage as _stage  # noqa: E402, F401  # launch, replace, close … join this group

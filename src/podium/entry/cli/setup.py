@@ -78,5 +78,7 @@ def _ignore(root: str) -> list[str]:
     missing = [line for line in IGNORED if line not in text.splitlines()]
     if missing:
         with open(path, "a", encoding="utf-8") as file:
-            file.write(("" if not text or text.endswith("\n") else "\n") + "\n".join(missing) + "\n")
+            file.write(
+                ("" if not text or text.endswith("\n") else "\n") + "\n".join(missing) + "\n"
+            )
     return missing
