@@ -94,7 +94,8 @@ class Screen:
 
 def _line(event: Event) -> str:
     move = f"{event.from_state or '(new)'} → {event.to_state}"
-    return f"{event.task_id}  {move:<33} {event.worked_by or ''}".rstrip()
+    by = event.worked_by if event.actor == event.session_id else None
+    return f"{event.task_id}  {move:<33} {by or 'conductor'}"
 
 
 @verb(
