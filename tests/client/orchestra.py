@@ -18,8 +18,11 @@ BASH = ["--allowedTools=Bash"]
 class Run:
     """A run in a project, seen by a person at a terminal."""
 
-    def __init__(self, plugin: Path, project: Path, tasks: int = 1) -> None:
+    def __init__(
+        self, plugin: Path, project: Path, tasks: int = 1, env: dict[str, str] | None = None
+    ) -> None:
         self.plugin, self.project = plugin, project
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(project), **ENV, **(env or {})}
         self.podium("init")
         for number in range(1, tasks + 1):
             self.add(f"task-{number:02}")
@@ -36,7 +39,7 @@ class Run:
         return subprocess.run(
             [self.plugin / "bin" / "podium", *as_session, *words],
             cwd=self.project,
-            env={"PATH": os.environ["PATH"], "HOME": str(self.project), **ENV},
+            env=self.env,
             capture_output=True,
             text=True,
             check=False,

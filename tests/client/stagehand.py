@@ -36,8 +36,8 @@ class Hall(Run):
         (project / "podium.json").write_text(json.dumps({"launch": settings}))
         (project / "docs").mkdir()
         (project / "docs" / "report.md").write_text("Done.\n")
-        self.env = {**client._env(project, {}), "PODIUM_PYTHON": sys.executable}
-        super().__init__(plugin, project, tasks)
+        world = {**client._env(project, {}), "PODIUM_PYTHON": sys.executable}
+        super().__init__(plugin, project, tasks, env=world)
 
     def attempt(self, *words: str, session: str | None = None) -> subprocess.CompletedProcess[str]:
         as_session = ["--session", session] if session else []

@@ -688,6 +688,33 @@ def test_the_database_numbers_the_messages(me: Speaker) -> None:
     assert me.done(SEND, values) == 1
 
 
+def test_a_write_rings_the_bells_of_whom_it_concerns(
+    me: Speaker, run: sqlite3.Connection, tmp_path: Path
+) -> None:
+    bells = {session: tmp_path / session for session in (ME, OTHER, CONDUCTOR)}
+    for session, bell in bells.items():
+        bell.touch()
+        sql = (
+            "INSERT INTO podium_sessions (session_id, bell) VALUES (:id, :bell)"
+            " ON CONFLICT DO UPDATE SET bell = :bell"
+        )
+        run.execute(sql, {"id": session, "bell": str(bell)})
+
+    def rung() -> set[str]:
+        heard = {session for session, bell in bells.items() if bell.stat().st_mtime > 1}
+        for bell in bells.values():
+            os.utime(bell, (1, 1))
+        return heard
+
+    rung()
+    assert me.done(SEND, ["task-01", ME, "review_request", "…"]) == 1
+    assert rung() == {CONDUCTOR}
+    assert me.done(MOVE, ["needs_review", "task-01"]) == 1
+    assert rung() == {CONDUCTOR}
+    assert me.done(HEARTBEAT, ["task-01"]) == 1
+    assert rung() == set()
+
+
 # Where there is no database, or none to be used
 
 

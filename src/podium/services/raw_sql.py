@@ -77,7 +77,23 @@ def _run(path: str, caller: str | None, name: str, sql: str, params: Any) -> Jso
         rows = ",\n".join(json.dumps(row, ensure_ascii=False) for row in found.rows)
         return _result(f"[{rows}]", *filter(None, [found.note]))
     done = guarded.execute(path, sql, params, caller)
+    if done.news:
+        _ring(path, done.news, done.session_id)
     return _result(json.dumps({"rows_affected": done.rows_affected, "last_id": done.last_id}))
+
+
+def _ring(path: str, tasks: set[str], session_id: str | None) -> None:
+    from podium.services import bells
+    from podium.store import open_store
+
+    try:
+        store = open_store(path)
+    except PodiumError:
+        return  # it is written; who waits for it will look by itself
+    try:
+        bells.ring_for(store, tasks, but=session_id)
+    finally:
+        store.close()
 
 
 def _checked(arguments: Json) -> tuple[str, Any]:

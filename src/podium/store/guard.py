@@ -85,9 +85,7 @@ class Guard:
         return sqlite3.SQLITE_DENY
 
     def refusal(self) -> str:
-        """Why the statement was denied; empty if it was not."""
-        if not self.denied:
-            return ""
+        """Why the statement was denied."""
         if self.writes:
             return (
                 f"{self.denied} is refused: execute changes rows of {TASKS} and {MESSAGES} only; "
@@ -117,6 +115,13 @@ class Touch:
         self.state, self.session_id = state, session_id  # of a message: its type and its sender
         self.old = Row(*old) if old[0] else None
         self.new = Row(state, session_id) if state and self.verb != "mail" else None
+
+    @property
+    def is_news(self) -> bool:
+        """Whether anybody but the writer has reason to look."""
+        if self.old and self.new:
+            return (self.old.state, self.old.session_id) != (self.new.state, self.new.session_id)
+        return bool(self.verb != "delete")
 
 
 class Watcher:

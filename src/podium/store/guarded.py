@@ -108,10 +108,15 @@ def _plain(value: object) -> object:
 
 
 class Done:
-    """What a write did. `last_id` is that of the last row inserted, else None."""
+    """What a write did. `last_id` is that of the last row inserted, else None.
+
+    `news` are the tasks that have a message, a state or an owner more, written by `session_id`.
+    """
 
     def __init__(self, rows_affected: int, last_id: int | None) -> None:
         self.rows_affected, self.last_id = rows_affected, last_id
+        self.session_id: str | None = None
+        self.news: set[str] = set()
 
 
 def execute(path: str, sql: str, params: Params, session_id: str | None) -> Done:
@@ -134,6 +139,8 @@ def execute(path: str, sql: str, params: Params, session_id: str | None) -> Done
             raise _taken_over(store, caller, error) from error
         if caller.conducts:
             store.run("unsign_moves")
+        done.session_id = caller.session_id
+        done.news = {touch.task_id for touch in watcher.touched if touch.is_news}
         return done
 
 
