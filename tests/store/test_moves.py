@@ -267,3 +267,26 @@ def test_one_statement_over_many_rows_is_refused_whole(raw: sqlite3.Connection) 
     with pytest.raises(sqlite3.IntegrityError, match="this row is watching"):
         raw.execute("UPDATE orchestration_tasks SET state = 'complete'")
     assert everything(raw) == before
+
+
+def test_a_message_cannot_use_up_the_ids(raw: sqlite3.Connection) -> None:
+    add(raw, "task-03")
+    with pytest.raises(sqlite3.IntegrityError, match="small steps"):
+        raw.execute(
+            "INSERT INTO orchestration_messages (id, task_id, from_session, message, message_type)"
+            " VALUES (9223372036854775807, 'task-03', 'task-00', 'x', 'emergency')"
+        )
+    assert send(raw, "task-03", "task-00", "emergency") == 1
+
+
+def test_a_heartbeat_from_the_future_does_not_make_an_owner_immortal(
+    raw: sqlite3.Connection,
+) -> None:
+    own(raw, "task-03", "working", "s1")
+    raw.execute("UPDATE orchestration_tasks SET last_heartbeat = '9999-01-01 00:00:00'")
+    assert raw.execute("SELECT owner_seen <= datetime('now') FROM orchestration_tasks").fetchone()[0]
+
+
+def test_a_new_task_belongs_to_nobody(raw: sqlite3.Connection) -> None:
+    with pytest.raises(sqlite3.IntegrityError, match="by claiming"):
+        add(raw, "task-03", "victim")

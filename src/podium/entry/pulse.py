@@ -38,6 +38,7 @@ class Pulse:
         self.inode = 0
         self.looked = self.beaten = self.rung = 0.0
         self.news = ""
+        self.plays = True  # until a look says otherwise
 
     def tick(self) -> None:
         """To be called often; does its work every few seconds, and never raises."""
@@ -84,7 +85,8 @@ class Pulse:
         if store is None or session_id is None:
             return
         rows = store.all("tasks_of_session", session_id=session_id)
-        if not any(row["owner_seen"] for row in rows):
+        self.plays = any(row["owner_seen"] for row in rows)
+        if not self.plays:
             return
         # The wall clock: after the machine slept, the next look beats at once.
         if abs(time.time() - self.beaten) >= BEAT_EVERY / 2:
@@ -114,6 +116,8 @@ class Pulse:
 
     def farewell(self) -> None:
         """The client closed our input: if its process is gone too, its session has ended."""
+        if not self.plays:
+            return
         end = time.monotonic() + LINGER
         while self.client is not None and process.is_alive(self.client):
             if time.monotonic() > end:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCHEMA = 1  # the newest numbered step in sql/
 APPLICATION = 0x706F6469  # "podi"
+KEPT = "what this command wrote before that stands; look first: podium status"
 
 
 def queries() -> dict[str, str]:
@@ -41,15 +42,19 @@ def connect(path: str, wait: float, mode: str = "rw") -> sqlite3.Connection:
     return db
 
 
-def refusal(error: sqlite3.Error, path: str) -> PodiumError:
-    """What a database error means for the person at the terminal."""
+def refusal(error: sqlite3.Error, path: str, *, wrote: bool = False) -> PodiumError:
+    """What a database error means for the person at the terminal.
+
+    `wrote`: an earlier step of the same command stands.
+    """
     from podium.domain.errors import RuleRefused, StoreBroken, StoreBusy
 
     text = str(error)
     if text.startswith("podium: "):
         return RuleRefused(text[len("podium: ") :])
     if "locked" in text or "busy" in text:
-        return StoreBusy(f"{path} stayed locked by another process; nothing was written; try again")
+        kept = KEPT if wrote else "nothing was written; try again"
+        return StoreBusy(f"{path} stayed locked by another process; {kept}")
     if isinstance(error, sqlite3.IntegrityError):
         return RuleRefused(f"the database refused it: {text}")
     repair = {
@@ -59,9 +64,11 @@ def refusal(error: sqlite3.Error, path: str) -> PodiumError:
     }
     for sign, what in repair.items():
         if sign in text:
-            return StoreBroken(f"{path} {what}; nothing was written; run: podium doctor")
+            kept = KEPT if wrote else "nothing was written; run: podium doctor"
+            return StoreBroken(f"{path} {what}; {kept}")
+    kept = KEPT if wrote else "nothing was written"
     return StoreBroken(
-        f"{path} cannot be used ({text}); nothing was written; "
+        f"{path} cannot be used ({text}); {kept}; "
         "run: podium init --archive to set it aside and start anew"
     )
 
@@ -82,6 +89,7 @@ class _Transaction:
         if self.store.depth == 0:
             if kind is None:
                 self.store.command("COMMIT")
+                self.store.wrote = True
             elif self.store.db.in_transaction:
                 self.store.command("ROLLBACK")
 
@@ -90,7 +98,7 @@ class SqliteStore:
     """One connection to one file. See podium.store.base.Store for the contract."""
 
     def __init__(self, path: str, wait: float, mode: str = "rw") -> None:
-        self.path, self.depth = path, 0
+        self.path, self.depth, self.wrote = path, 0, False
         self.touched: set[str] = set()
         self.sql = queries()
         try:
@@ -127,7 +135,7 @@ class SqliteStore:
         try:
             return self.db.execute(sql, params or {})
         except sqlite3.Error as error:
-            raise refusal(error, self.path) from error
+            raise refusal(error, self.path, wrote=self.wrote) from error
 
     def one(self, name: str, **params: object) -> Row | None:
         """The first row of a named query, or None."""
@@ -139,7 +147,7 @@ class SqliteStore:
         try:
             return [dict(row) for row in self.db.execute(self.sql[name], params)]
         except sqlite3.Error as error:
-            raise refusal(error, self.path) from error
+            raise refusal(error, self.path, wrote=self.wrote) from error
 
     def run(self, name: str, **params: object) -> int:
         """How many rows a named statement changed."""

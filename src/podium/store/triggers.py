@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PREFIX = "podium_rule_"
+LARGEST_STEP = 1_000_000  # between two message ids
 
 
 def quoted(values: Iterable[str]) -> str:
@@ -124,6 +125,8 @@ def triggers() -> dict[str, str]:
     WHERE EXISTS (SELECT 1 FROM orchestration_tasks WHERE task_id = NEW.task_id);
   SELECT RAISE(ABORT, 'podium: a new row starts as watching, a fallback row as exited')
     WHERE NOT {_any(f"({_is(k, 'NEW')} AND NEW.state = '{s.value}')" for k, s in FIRST.items())};
+  SELECT RAISE(ABORT, 'podium: a new task has no session; a session takes it by claiming it')
+    WHERE {_is(Kind.TASK, "NEW")} AND NEW.session_id IS NOT NULL;
 END""",
         "new_row_log": f"""AFTER INSERT ON orchestration_tasks BEGIN
   UPDATE orchestration_tasks
@@ -191,7 +194,9 @@ END""",
         "beat": """AFTER UPDATE OF last_heartbeat ON orchestration_tasks
 WHEN NEW.moves = OLD.moves AND NEW.state = OLD.state AND NEW.session_id IS OLD.session_id
  AND NEW.owner_seen IS NOT NULL BEGIN
-  UPDATE orchestration_tasks SET owner_seen = NEW.last_heartbeat WHERE task_id = NEW.task_id;
+  UPDATE orchestration_tasks
+     SET owner_seen = ifnull(min(NEW.last_heartbeat, datetime('now')), owner_seen)
+   WHERE task_id = NEW.task_id;
 END""",
         "no_delete": f"""BEFORE DELETE ON orchestration_tasks
 WHEN NOT {_is(Kind.FALLBACK, "OLD")} BEGIN
@@ -209,6 +214,9 @@ END""",
         "message_sent": f"""AFTER INSERT ON orchestration_messages BEGIN
   SELECT RAISE(ABORT, 'podium: message ids only grow')
     WHERE NEW.id < max(1, (SELECT max(id) FROM orchestration_messages));
+  SELECT RAISE(ABORT, 'podium: message ids grow by small steps, so that they never run out')
+    WHERE NEW.id > {LARGEST_STEP} + ifnull((SELECT max(id) FROM orchestration_messages
+                                             WHERE id < NEW.id), 0);
   UPDATE orchestration_tasks SET owner_seen = NULL, last_error = {NOBODY_DIED}
    WHERE task_id = NEW.task_id
      AND NEW.message_type = '{MessageType.HANDOFF.value}' AND NEW.from_session = '{CONDUCTOR_ROW}';
