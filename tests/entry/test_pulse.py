@@ -44,6 +44,7 @@ class Client:
                 **os.environ,
                 "CLAUDE_PROJECT_DIR": str(project),
                 "CLAUDE_CODE_SESSION_ID": session,
+                "PODIUM_PYTHON": sys.executable,
             },
             stdout=subprocess.PIPE,
             text=True,
@@ -133,6 +134,22 @@ def test_the_conductors_server_finds_who_died_together_with_its_own(
     player.kill()
 
     until(lambda: row(raw, "task-02")["owner_seen"] is None)
+
+
+def test_a_conductors_server_sweeps_by_itself(
+    raw: sqlite3.Connection, clients: Callable[[int], list[Client]]
+) -> None:
+    (boss,) = clients(1)
+    taken = "UPDATE orchestration_tasks SET session_id = ? WHERE task_id = 'task-00'"
+    raw.execute(
+        "INSERT INTO orchestration_tasks (task_id, state, session_id, last_heartbeat)"
+        " VALUES ('fallback-late', 'exited', 'late', datetime('now', '-300 seconds'))"
+    )
+    send(raw, "task-01", "late", "claim_blocked", "CLAIM BLOCKED: task-01")
+    assert raw.execute(taken, (boss.session,)).rowcount == 1
+
+    left = "SELECT count(*) FROM orchestration_tasks WHERE task_id = 'fallback-late'"
+    until(lambda: raw.execute(left).fetchone()[0] == 0)
 
 
 def test_news_that_nobody_rang_for_rings_the_bell_of_their_receiver(

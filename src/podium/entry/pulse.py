@@ -17,13 +17,16 @@ from podium.stage import process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
 
     from podium.domain.records import Process
-    from podium.store.base import Row, Store
+    from podium.store.base import Store
 
+PODIUM = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3, "bin", "podium")
 EVERY = 3.0  # seconds between two looks
 RING_AGAIN = 60.0  # when news stayed unheard
+SWEEP_EVERY = 30.0
 LINGER = 3.0  # how long a client may take to vanish after it closed our input
 
 
@@ -38,6 +41,8 @@ class Pulse:
         self.inode = 0
         self.looked = self.beaten = self.rung = 0.0
         self.news = ""
+        self.swept = 0.0
+        self.sweeper: subprocess.Popen[bytes] | None = None
         self.plays = True  # until a look says otherwise
 
     def tick(self) -> None:
@@ -92,12 +97,30 @@ class Pulse:
         if abs(time.time() - self.beaten) >= BEAT_EVERY / 2:
             life.beat(store, session_id)
             self.beaten = time.time()
-        self._find_dead(store, session_id, rows)
+        conducts = any(row["task_id"] == CONDUCTOR_ROW for row in rows)
+        self._find_dead(store, session_id, conducts=conducts)
+        if conducts:
+            self._sweep(session_id)
         self._ring(store, session_id)
 
-    def _find_dead(self, store: Store, session_id: str, rows: list[Row]) -> None:
+    def _sweep(self, session_id: str) -> None:
+        """What takes longer than a look is settled by a command of its own, one at a time."""
+        if self.sweeper is not None and self.sweeper.poll() is None:
+            return
+        if self.swept and time.monotonic() - self.swept < SWEEP_EVERY:
+            return
+        import subprocess
+
+        self.swept = time.monotonic()
+        self.sweeper = subprocess.Popen(
+            [PODIUM, "conductor", "sweep", "--session", session_id],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _find_dead(self, store: Store, session_id: str, *, conducts: bool) -> None:
         """The conductor looks after everybody on this host, the others after the conductor."""
-        conducts = any(row["task_id"] == CONDUCTOR_ROW for row in rows)
         host = os.uname().nodename
         for dead in life.find_dead(store, host, process.is_alive):
             owned = {str(r["task_id"]) for r in store.all("tasks_of_session", session_id=dead)}

@@ -7,6 +7,7 @@ the same transaction, so that two hooks never show it twice and a killed hook lo
 from __future__ import annotations
 
 from podium.domain.advice import advice
+from podium.domain.errors import PodiumError
 from podium.domain.records import Message, Task
 from podium.domain.rules import STALE_AFTER
 from podium.domain.states import CONDUCTOR_ROW, ENDED, Kind, MessageType, kind_of
@@ -120,9 +121,16 @@ def deliver(store: Store, session_id: str, show: Callable[[str], None]) -> bool:
     """Show the news once; whether there was any. `show` must have flushed when it returns."""
     if not gather(store, session_id):  # looked at without a lock: mostly there is nothing
         return False
-    with store.transaction():
-        news = gather(store, session_id)
-        if news:
-            show(news.text)
-            mark(store, session_id, news)
-    return bool(news)
+    shown = False
+    try:
+        with store.transaction():
+            news = gather(store, session_id)
+            if news:
+                show(news.text)
+                shown = True
+                mark(store, session_id, news)
+    except PodiumError:
+        if not shown:
+            raise
+        # Rather told again than lost, and whoever asked has had its answer.
+    return shown
