@@ -244,4 +244,4 @@ def _plain(text: str, hall: Hall) -> str:
     ids = dict.fromkeys(re.findall(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", text))
     for number, session in enumerate(ids, 1):
         text = text.replace(session, f"session-{number}")
-    return text
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"

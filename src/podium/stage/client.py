@@ -18,7 +18,10 @@ PLUGIN = os.path.dirname(
 )
 NAME = "podium"
 # podium's own commands never ask, in any turn: a rule of the session does not expire.
-OWN_TOOLS = ("Bash(podium:*)", "mcp__plugin_podium_comms-link")
+OWN_TOOLS = (
+    *("Bash(podium:*)", "mcp__plugin_podium_comms-link"),
+    *("Skill(podium:musician)", "Skill(musician)"),  # after /clear the skill is invoked again
+)
 NO_STOP_CAP = {"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "0"}  # podium counts continuations itself
 LONGEST_PROMPT = 120_000  # bytes; Linux takes no argument of 128 KiB
 
