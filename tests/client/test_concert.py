@@ -214,7 +214,7 @@ def transcript(hall: Hall, model: Model) -> str:
         "musician sessions, only the model is scripted. `PODIUM_WRITE_DOCS=1 tests/run\n"
         "tests/client/test_concert.py` writes this page anew.\n\n"
         "The plan: task-01 and task-02 side by side, task-03 after both. The second submission of\n"
-        "task-02 follows a rejection; its first musician leaves at 75 % context and a successor, S2,\n"
+        "task-02 follows a rejection; its first musician leaves at 75 % context and a successor\n"
         "goes on from its HANDOFF; an emergency reaches task-01 in the middle of its work.\n\n"
         "## What the sessions typed, in order\n\n```console\n" + "\n".join(typed) + "\n```\n\n"
         "## The mail\n\n```text\n" + mail + "```\n\n"

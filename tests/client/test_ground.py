@@ -165,7 +165,11 @@ def test_a_stranger_starts_no_process_per_tool_call_and_one_per_stop(
 
     names = [Path(word).name for line in log.read_text().splitlines() for word in line.split()]
     hooks = [name for name in names if name.endswith(".py")]
-    assert sorted(hooks) == ["participant.py", "session_start.py", "stop.py"]  # the first: SessionEnd
+    assert sorted(hooks) == [
+        "participant.py",
+        "session_start.py",
+        "stop.py",
+    ]  # the first: SessionEnd
 
 
 def test_a_musician_that_only_talks_is_let_go_by_the_client_and_that_is_noticed(

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Callable
 
 import click
 import pytest
+from manual import command_of, leaves
 from protocol import connect, everything
 
 from podium.domain.rules import TASK_ID
-from podium.entry.cli import main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,28 +33,6 @@ SUBMIT = [
     "--tests",
     "pass",
 ]
-
-
-def leaves(group: click.Group = main, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every command by its words."""
-    found = []
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        inner = isinstance(command, click.Group)
-        found += leaves(command, (*path, name)) if inner else [(*path, name)]  # type: ignore[arg-type]
-    return found
-
-
-def command_of(path: tuple[str, ...]) -> click.Command:
-    command: click.Command = main
-    for name in path:
-        assert isinstance(command, click.Group)
-        found = command.get_command(click.Context(command), name)
-        assert found is not None
-        command = found
-    return command
 
 
 @pytest.fixture

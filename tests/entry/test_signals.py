@@ -171,9 +171,8 @@ def test_clearing_is_not_ending(playing: sqlite3.Connection, hook: Hook) -> None
     assert row(playing, "task-01")["owner_seen"] is not None
 
 
-def test_compaction_leaves_a_line_in_the_status_log(
-    playing: sqlite3.Connection, hook: Hook, project: Path
-) -> None:
+@pytest.mark.usefixtures("playing")
+def test_compaction_leaves_a_line_in_the_status_log(hook: Hook, project: Path) -> None:
     hook("participant compaction", {"session_id": ME, "trigger": "auto"})
 
     assert "compaction (auto) while working" in (project / "temp" / "task-01-status").read_text()

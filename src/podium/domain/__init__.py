@@ -1,1 +1,1 @@
-"""The rules of the orchestra as pure data: no I/O, no clock, no environment, standard library only."""
+"""The rules of the orchestra as pure data: no I/O, no clock, no environment, stdlib only."""

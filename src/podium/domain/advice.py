@@ -10,7 +10,7 @@ ADVICE: dict[Kind, dict[State, str]] = {
         S.WATCHING: "Nobody plays it yet. Take it: podium musician claim {task}",
         S.WORKING: (
             "Go on with its instructions ({instructions}). At a checkpoint, when its tests pass: "
-            "podium musician submit --help. When all steps are done: podium musician finish --help. "
+            "podium musician submit --help. When all is done: podium musician finish --help. "
             "If you cannot go on: podium musician error --error TEXT. "
             "To hand over: podium musician exit --reason TEXT."
         ),
@@ -33,7 +33,7 @@ ADVICE: dict[Kind, dict[State, str]] = {
         ),
         S.FIX_PROPOSED: (
             "The conductor proposes a fix; its words: podium messages {task}. Apply it: "
-            "podium musician claim {task}, then work; or submit again: podium musician submit --help"
+            "podium musician claim {task}, then work, then: podium musician submit --help"
         ),
         S.EXIT_REQUESTED: (
             "The conductor asks you to leave. Write the HANDOFF, then: "

@@ -55,6 +55,16 @@ def wants_escalation(severities: Iterable[str]) -> bool:
     return seen.count("medium") >= MEDIUM_DEVIATIONS or seen.count("high") >= HIGH_DEVIATIONS
 
 
+def age(seconds: int | None) -> str:
+    """A duration as a person says it."""
+    if seconds is None:
+        return "-"
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{max(0, seconds)} s"
+
+
 def successor_name(task_id: str, claims: int) -> str:
     """`worked_by` of the n-th session that takes the task."""
     return f"musician-{task_id}" + (f"-S{claims}" if claims > 1 else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from podium.domain.records import Event, Message, Task
-from podium.domain.rules import ERROR_RETRIES, STALE_AFTER
+from podium.domain.rules import ERROR_RETRIES, STALE_AFTER, age
 from podium.domain.states import (
     AWAITING,
     CLAIMABLE,
@@ -56,10 +56,11 @@ class Item:
         self.what, self.command = what, command
         self.mark = f"{kind}:{self.task_id}:{row['moves']}:{row['newest'] or 0}"
 
-    def line(self) -> str:
-        """The item as the conductor reads it."""
+    def line(self, width: int = 0) -> str:
+        """The item as the conductor reads it; on a wide screen more of what it says."""
+        room = max(70, width - len(self.command) - 28)
         flat = " ".join("".join(c if c.isprintable() else " " for c in self.what).split())
-        cut = flat if len(flat) <= 70 else flat[:69] + "…"
+        cut = flat if len(flat) <= room else flat[: room - 1] + "…"
         return f"{self.kind:<10} {self.task_id:<12} {cut}  → {self.command}"
 
     def facts(self) -> dict[str, str]:
@@ -125,7 +126,12 @@ def completed(store: Store, session_id: str) -> list[Item]:
         "completed", session_id=session_id, complete=State.COMPLETE.value, conductor=CONDUCTOR_ROW
     )
     return [
-        Item("complete", row, f"{row['worked_by']} completed it", f"podium conductor close {row['task_id']}")
+        Item(
+            "complete",
+            row,
+            f"{row['worked_by']} completed it",
+            f"podium conductor close {row['task_id']}",
+        )
         for row in rows
     ]
 
@@ -161,7 +167,7 @@ def _life(row: Row, task: Task, stale_after: int) -> Iterator[Item]:
     if row["ended"]:
         yield Item("dead", row, f"{task.state.value}, its session ended: {row['ended']}", replace)
     elif task.owner_age is not None and task.owner_age >= stale_after:
-        what = f"{task.state.value}, no sign of life of {task.worked_by} for {task.owner_age} s"
+        what = f"{task.state.value}, no sign of life of {task.worked_by} for {age(task.owner_age)}"
         yield Item("stale", row, what, replace)
     elif task.owner_age is None and task.state not in UNOWNED:  # half of a handoff by hand
         what = f"{task.state.value}, but {task.worked_by} has been released and nobody plays it"
@@ -173,7 +179,7 @@ def _life(row: Row, task: Task, stale_after: int) -> Iterator[Item]:
 
 def _question(row: Row) -> Item:
     """A session that stands at a question to a person, and how the person gets to it."""
-    what = f"{row['state']}, asks since {row['age']} s: {row['asking']}"
+    what = f"{row['state']}, asks for {age(row['age'])}: {row['asking']}"
     return Item(ASKING, row, what, row["reach"] or "answer it in the window of its session")
 
 

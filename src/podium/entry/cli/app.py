@@ -66,13 +66,23 @@ class App:
         inside = os.path.relpath(full, self.settings.root)
         return full if inside.startswith(os.pardir) else inside
 
-    def show(self, facts: Mapping[str, Any], lines: Iterable[str] | str) -> None:
-        """Print the answer: one JSON object with --json, else the lines, safe for a terminal."""
+    def show(
+        self,
+        facts: Mapping[str, Any],
+        lines: Iterable[str] | str,
+        colour: Callable[[str], str | None] = lambda _: None,
+    ) -> None:
+        """Print the answer: one JSON object with --json, else the lines, safe for a terminal.
+
+        `colour` gives a line's colour, where somebody sees it.
+        """
         if self.as_json:
             click.echo(json.dumps(facts, ensure_ascii=False, default=str))
             return
+        seen = sys.stdout.isatty()
         for line in [lines] if isinstance(lines, str) else lines:
-            click.echo(clean(line))
+            plain = clean(line)
+            click.echo(click.style(plain, fg=colour(plain)) if seen and colour(plain) else plain)
 
     def arm(self, session_id: str) -> None:
         """Let the session be woken, if its SessionStart hook hung a bell before podium was here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 
 import click
@@ -18,6 +19,11 @@ from podium.services.forms import read_json
 from .app import App, read_text, storable, verb
 
 SHOWN = 9
+COLOURS = {
+    **dict.fromkeys(("error", "dead", "stale"), "red"),
+    **dict.fromkeys(("review", "completion", "asking", "halted", "exit", "collision"), "yellow"),
+    **dict.fromkeys(("ended", "free"), "green"),
+}
 
 
 @click.group("conductor")
@@ -76,7 +82,7 @@ def start(app: App) -> None:
             ],
         },
         [
-            f"You are the conductor (session {row.session_id}); {row.task_id} is {row.state.value}.",
+            f"You are the conductor, session {row.session_id}; {row.task_id} is {row.state.value}.",
             *recovery.score(app.store),
             f"Live tasks: {live}. Things that need you: {len(items)}.",
             *(item.line() for item in shown),
@@ -181,7 +187,7 @@ def next_(app: App, everything: bool) -> None:
     items = overview.attention(app.store)
     _, live, played = overview.counts(app.store)
     shown = items if everything else items[:SHOWN]
-    lines = [item.line() for item in shown]
+    lines = [item.line(shutil.get_terminal_size().columns) for item in shown]
     if len(items) > len(shown):
         lines.append(f"{len(items) - len(shown)} more: podium conductor next --all")
     if not items:
@@ -192,7 +198,11 @@ def next_(app: App, everything: bool) -> None:
         ]
     if caller.session_id is not None:
         overview.mark_told(app.store, caller.session_id, shown)
-    app.show({"items": [i.facts() for i in items], "live": live, "played": played}, lines)
+    app.show(
+        {"items": [i.facts() for i in items], "live": live, "played": played},
+        lines,
+        colour=lambda line: COLOURS.get(line.split(" ", 1)[0]),
+    )
 
 
 @verb(group, "review", "podium conductor review task-03")

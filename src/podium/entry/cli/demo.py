@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from podium.domain.rules import age
 from podium.domain.states import CONDUCTOR_ROW, State
 from podium.entry.demo import score
 from podium.entry.demo.concert import EVERYTHING, Concert, WentWrong, newest_mail
@@ -18,7 +19,7 @@ from podium.services import tasks
 from podium.services.briefing import one_line
 
 from .app import App, clean, verb
-from .look import COLOURS, age
+from .look import COLOURS
 from .timeline import draw, look_back
 
 if TYPE_CHECKING:

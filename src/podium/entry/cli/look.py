@@ -11,7 +11,7 @@ import click
 from podium.domain.advice import advice
 from podium.domain.errors import PodiumError
 from podium.domain.records import Message, Session, Task
-from podium.domain.rules import PRESETS, check_task_id, preset_name
+from podium.domain.rules import PRESETS, age, check_task_id, preset_name
 from podium.domain.states import CONDUCTOR_ROW, ENDED, Kind, MessageType, State, kind_of
 from podium.services import overview, tasks
 
@@ -38,16 +38,6 @@ COLOURS = {
 @click.group("look")
 def group() -> None:
     """Looking."""
-
-
-def age(seconds: int | None) -> str:
-    """A duration as a person says it."""
-    if seconds is None:
-        return "-"
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{max(0, seconds)} s"
 
 
 def _facts(task: Task) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from podium.domain.rules import age
 from podium.domain.states import CONDUCTOR_ROW, ENDED
 from podium.services import overview, screen
 
 from .app import App, clean
-from .look import COLOURS, age
+from .look import COLOURS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
