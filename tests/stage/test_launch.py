@@ -339,5 +339,5 @@ def test_a_conductor_that_died_is_followed_at_once_and_a_living_one_is_not(house
 
     told = house.podium("--session", "second", "conductor", "start")
 
-    assert "You are the conductor (session second)" in told
+    assert "You are the conductor, session second" in told
     assert "Phase 1: 0 of 1 ended; task-01 watching" in told

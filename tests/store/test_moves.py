@@ -284,7 +284,9 @@ def test_a_heartbeat_from_the_future_does_not_make_an_owner_immortal(
 ) -> None:
     own(raw, "task-03", "working", "s1")
     raw.execute("UPDATE orchestration_tasks SET last_heartbeat = '9999-01-01 00:00:00'")
-    assert raw.execute("SELECT owner_seen <= datetime('now') FROM orchestration_tasks").fetchone()[0]
+    assert raw.execute("SELECT owner_seen <= datetime('now') FROM orchestration_tasks").fetchone()[
+        0
+    ]
 
 
 def test_a_new_task_belongs_to_nobody(raw: sqlite3.Connection) -> None:
