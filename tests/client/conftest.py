@@ -16,6 +16,7 @@ import pytest
 from client.driver import Client, Terminal
 from client.install import NoClient, client_path
 from client.model import Model
+from client.orchestra import Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,3 +75,9 @@ def project(tmp_path: Path) -> Path:
 def plugin() -> Path:
     """This repository, which is the plugin."""
     return Path(__file__).parents[2]
+
+
+@pytest.fixture
+def run(plugin: Path, project: Path) -> Run:
+    """A project with a run of one task."""
+    return Run(plugin, project)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -60,3 +61,14 @@ class Run:
     def state(self, task_id: str = "task-01") -> str:
         """The state of a task."""
         return str(self.look("why", task_id)["state"])
+
+
+def part(run: Run, **env: str) -> Any:
+    """How a session of the run is started: with podium, its own id, and any shell command."""
+    return {
+        "project": run.project,
+        "plugin_dirs": [run.plugin],
+        "session_id": str(uuid.uuid4()),
+        "env": {**ENV, **env},
+        "extra_args": BASH,
+    }

@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import threading
 import time
-import uuid
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Callable
 
@@ -14,7 +13,7 @@ import pytest
 
 from client.driver import Client, Terminal, until
 from client.model import Bash, Fail, Model, Play, Say, When
-from client.orchestra import BASH, ENV, Run
+from client.orchestra import Run, part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,19 +34,16 @@ def run(plugin: Path, project: Path) -> Run:
     return run
 
 
-def ends(client: Client, run: Run, plugin: Path, **env: str) -> str:
+def ends(client: Client, run: Run) -> str:
     """Play task-01 headless to its end, with a hand that approves; the last word."""
-    player = client.start(
-        "play", project=run.project, plugin_dirs=[plugin], session_id=str(uuid.uuid4()),
-        env={**ENV, **env}, extra_args=BASH,
-    )  # fmt: skip
+    player = client.start("play", **part(run))
     until(lambda: run.state() == "needs_review", 90, "the submission")
     run.podium("conductor", "approve", "task-01", "-m", "THE VERDICT")
     return player.wait(90).text
 
 
 def test_a_database_locked_for_twenty_seconds_delays_and_loses_nothing(
-    client: Client, model: Model, plugin: Path, run: Run
+    client: Client, model: Model, run: Run
 ) -> None:
     locked = threading.Event()
 
@@ -77,7 +73,7 @@ def test_a_database_locked_for_twenty_seconds_delays_and_loses_nothing(
         )
     )
 
-    assert ends(client, run, plugin) == "good night"
+    assert ends(client, run) == "good night"
     holder.join()
     assert any("stayed locked" in r.news() for r in model.main())
     completions = run.look("messages", "task-01", "--type", "completion")["messages"]
@@ -129,10 +125,7 @@ def test_a_full_disk_refuses_the_step_whole_and_the_next_try_succeeds(
             When("task-01 is exited", Say("good night")),
         )
     )
-    player = client.start(
-        "play", project=project, plugin_dirs=[plugin], session_id=str(uuid.uuid4()),
-        env={**ENV, **database}, extra_args=BASH,
-    )  # fmt: skip
+    player = client.start("play", **part(run, **database))
     until(lambda: run.state() == "error", 60, "the report")
     run.podium("conductor", "fix", "task-01", "-m", "THE VERDICT")
 
@@ -144,7 +137,7 @@ def test_a_full_disk_refuses_the_step_whole_and_the_next_try_succeeds(
 
 
 def test_an_overloaded_model_delays_and_loses_nothing(
-    client: Client, model: Model, plugin: Path, run: Run
+    client: Client, model: Model, run: Run
 ) -> None:
     model.perform(
         Play(
@@ -158,11 +151,11 @@ def test_an_overloaded_model_delays_and_loses_nothing(
         )
     )
 
-    assert ends(client, run, plugin) == "good night"
+    assert ends(client, run) == "good night"
 
 
 def test_a_session_halted_by_its_model_is_shown_as_alive_and_goes_on_when_woken(
-    terminal: Callable[..., Terminal], model: Model, plugin: Path, run: Run
+    terminal: Callable[..., Terminal], model: Model, run: Run
 ) -> None:
     model.perform(
         Play(
@@ -173,10 +166,7 @@ def test_a_session_halted_by_its_model_is_shown_as_alive_and_goes_on_when_woken(
             When(lambda _: True, Say("…")),
         )
     )
-    screen = terminal(
-        project=run.project, plugin_dirs=[plugin], session_id=str(uuid.uuid4()), env=ENV,
-        extra_args=BASH,
-    )  # fmt: skip
+    screen = terminal(**part(run))
     screen.type("play")
 
     def kinds() -> list[str]:
@@ -188,7 +178,7 @@ def test_a_session_halted_by_its_model_is_shown_as_alive_and_goes_on_when_woken(
 
 
 def test_a_role_survives_compaction_in_the_middle_of_a_task(
-    terminal: Callable[..., Terminal], model: Model, plugin: Path, run: Run
+    terminal: Callable[..., Terminal], model: Model, run: Run
 ) -> None:
     model.perform(
         Play(
@@ -199,10 +189,7 @@ def test_a_role_survives_compaction_in_the_middle_of_a_task(
             When(lambda _: True, Say("…")),
         )
     )
-    screen = terminal(
-        project=run.project, plugin_dirs=[plugin], session_id=str(uuid.uuid4()), env=ENV,
-        extra_args=BASH,
-    )  # fmt: skip
+    screen = terminal(**part(run))
     screen.type("play")
     screen.wait_for("I wait")
     screen.type("/compact")
@@ -220,7 +207,7 @@ def test_a_role_survives_compaction_in_the_middle_of_a_task(
 
 
 def test_of_two_musicians_for_one_task_one_plays_and_the_other_ends_in_peace(
-    client: Client, model: Model, plugin: Path, run: Run
+    client: Client, model: Model, run: Run
 ) -> None:
     model.perform(
         Play(
@@ -233,10 +220,7 @@ def test_of_two_musicians_for_one_task_one_plays_and_the_other_ends_in_peace(
         )
     )
     players = [
-        client.start(
-            "play", project=run.project, plugin_dirs=[plugin], session_id=str(uuid.uuid4()),
-            env=ENV, extra_args=BASH,
-        )
+        client.start("play", **part(run))
         for _ in range(2)
     ]  # fmt: skip
     until(lambda: run.state() == "needs_review", 60)

@@ -9,20 +9,12 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from client.model import Bash, Play, Say, When
-from client.orchestra import BASH, ENV, Run
+from client.orchestra import BASH, ENV, Run, part
 
 if TYPE_CHECKING:
     from client.driver import Client
     from client.model import Model
-
-
-@pytest.fixture
-def run(plugin: Path, project: Path) -> Run:
-    """A project with a run of one task."""
-    return Run(plugin, project)
 
 
 def set_state(project: Path, state: str) -> None:
@@ -173,7 +165,7 @@ def test_a_stranger_starts_no_process_per_tool_call_and_one_per_stop(
 
 
 def test_a_musician_that_only_talks_is_let_go_by_the_client_and_that_is_noticed(
-    client: Client, model: Model, plugin: Path, run: Run
+    client: Client, model: Model, run: Run
 ) -> None:
     model.perform(
         Play(
@@ -182,14 +174,7 @@ def test_a_musician_that_only_talks_is_let_go_by_the_client_and_that_is_noticed(
         )
     )
 
-    client.headless(
-        "play",
-        project=run.project,
-        plugin_dirs=[plugin],
-        session_id=str(uuid.uuid4()),
-        env=ENV,
-        extra_args=BASH,
-    )
+    client.headless("play", **part(run))
 
     why = run.look("why", "task-01")
     assert "the client ends the turn all the same" in why["last_stop"]

@@ -6,24 +6,12 @@ import os
 import signal
 import sqlite3
 import time
-import uuid
 from contextlib import closing
-from typing import TYPE_CHECKING, Callable
-
-import pytest
+from typing import Callable
 
 from client.driver import Client, Terminal, until
 from client.model import Bash, Model, Play, Say, When
-from client.orchestra import BASH, ENV, Run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@pytest.fixture
-def run(plugin: Path, project: Path) -> Run:
-    """A project with a run of one task."""
-    return Run(plugin, project)
+from client.orchestra import Run, part
 
 
 def age_owner(run: Run, seconds: int) -> None:
@@ -47,17 +35,10 @@ PLAYER = Play(
 
 
 def test_a_long_tool_call_keeps_the_sign_of_life_and_a_kill_is_noticed(
-    client: Client, model: Model, plugin: Path, run: Run
+    client: Client, model: Model, run: Run
 ) -> None:
     model.perform(PLAYER)
-    player = client.start(
-        "play",
-        project=run.project,
-        plugin_dirs=[plugin],
-        session_id=str(uuid.uuid4()),
-        env=ENV,
-        extra_args=BASH,
-    )
+    player = client.start("play", **part(run))
     until((run.project / "busy").exists)
     until(lambda: life(run) < 5)
     age_owner(run, 500)
@@ -74,7 +55,7 @@ def test_a_long_tool_call_keeps_the_sign_of_life_and_a_kill_is_noticed(
 
 
 def test_a_waiting_conductor_is_woken_by_a_death(
-    terminal: Callable[..., Terminal], client: Client, model: Model, plugin: Path, run: Run
+    terminal: Callable[..., Terminal], client: Client, model: Model, run: Run
 ) -> None:
     model.perform(
         Play(
@@ -86,23 +67,9 @@ def test_a_waiting_conductor_is_woken_by_a_death(
         ),
         PLAYER,
     )
-    player = client.start(
-        "play",
-        project=run.project,
-        plugin_dirs=[plugin],
-        session_id=str(uuid.uuid4()),
-        env=ENV,
-        extra_args=BASH,
-    )
+    player = client.start("play", **part(run))
     until((run.project / "busy").exists)
-    screen = terminal(
-        project=run.project,
-        plugin_dirs=[plugin],
-        session_id=str(uuid.uuid4()),
-        env=ENV,
-        extra_args=BASH,
-        actor="conductor",
-    )
+    screen = terminal(actor="conductor", **part(run))
     screen.type("raise the baton")
     screen.wait_for("all is quiet")
 
@@ -113,7 +80,7 @@ def test_a_waiting_conductor_is_woken_by_a_death(
 
 
 def test_a_row_follows_its_session_through_clear(
-    terminal: Callable[..., Terminal], model: Model, plugin: Path, run: Run
+    terminal: Callable[..., Terminal], model: Model, run: Run
 ) -> None:
     model.perform(
         Play(
@@ -124,10 +91,9 @@ def test_a_row_follows_its_session_through_clear(
             When(lambda _: True, Say("…")),
         )
     )
-    session = str(uuid.uuid4())
-    screen = terminal(
-        project=run.project, plugin_dirs=[plugin], session_id=session, env=ENV, extra_args=BASH
-    )
+    mine = part(run)
+    session = mine["session_id"]
+    screen = terminal(**mine)
     screen.type("play")
     until(lambda: run.state() == "working")
     until(lambda: run.look("why", "task-01")["continuations"] > 0)
