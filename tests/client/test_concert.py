@@ -51,6 +51,14 @@ CONDUCTOR = Play(
     When("Musician: task-01 plays", Bash("podium conductor launch task-02")),
     # Everything else it does because it was told so; two tellings may cross, as with people.
     When("so it cannot become", Bash("podium conductor next")),
+    When(
+        "task-01 is review_approved",
+        Bash(
+            "until [ -e busy ]; do sleep 0.2; done; "
+            "podium conductor broadcast -m 'THE HALL IS ON FIRE'; touch rung"
+        ),
+        times=1,
+    ),
     When(item("review", "task-01"), approve("task-01")),
     When(
         item("review", "task-02"),
@@ -66,14 +74,6 @@ CONDUCTOR = Play(
     ),
     When(
         item("ended", "task-00"), Bash("podium conductor close --phase 2; podium conductor finish")
-    ),
-    When(
-        "task-01 is review_approved",
-        Bash(
-            "until [ -e busy ]; do sleep 0.2; done; "
-            "podium conductor broadcast -m 'THE HALL IS ON FIRE'; touch rung"
-        ),
-        times=1,
     ),
     When("Nothing needs you", Say("I listen")),
     When("The run is finished", Say("good night, all")),

@@ -256,9 +256,10 @@ def review(store: Store, caller: Caller, task_id: str) -> Task:
     return task
 
 
-def broadcast(store: Store, text: str) -> list[str]:
+def broadcast(store: Store, caller: Caller, text: str) -> list[str]:
     """One emergency message to every task that somebody plays; their ids."""
     with store.transaction():
+        still_conducts(store, caller)
         told = [
             t.task_id
             for t in every(store)

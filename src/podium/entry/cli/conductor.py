@@ -300,8 +300,8 @@ for _name in VERDICTS:
 @text_option
 def broadcast(app: App, text: str) -> None:
     """Send one emergency message to every task that somebody plays."""
-    require_conductor(app.caller)
-    told = tasks.broadcast(app.store, read_text(text))
+    caller = require_conductor(app.caller)
+    told = tasks.broadcast(app.store, caller, read_text(text))
     app.show({"told": told}, f"Told {len(told)} tasks: {', '.join(told) or 'none is being played'}")
 
 
