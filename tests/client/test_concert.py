@@ -51,6 +51,7 @@ CONDUCTOR = Play(
     When("Musician: task-01 plays", Bash("podium conductor launch task-02")),
     # Everything else it does because it was told so; two tellings may cross, as with people.
     When("so it cannot become", Bash("podium conductor next")),
+    When("Told 2 tasks", Bash("podium conductor next")),
     When(
         "task-01 is review_approved",
         Bash(
