@@ -10,6 +10,7 @@ VERBS = {
     "init": "setup",
     "doctor": "doctor",
     "demo": "demo",
+    "selftest": "selftest",
     "brief": "brief",
     "status": "look",
     "messages": "look",
