@@ -181,7 +181,7 @@ def test_a_conductor_killed_in_the_middle_is_followed_by_one_that_finishes_the_c
     model.perform(
         Play(
             When("raise the baton", Bash("podium conductor start"), times=1),
-            When("You are the conductor (", Bash("podium conductor launch task-01")),
+            When("You are the conductor, session", Bash("podium conductor launch task-01")),
             When("Musician: task-01 plays", Bash("podium conductor launch task-02")),
             When("", Say("I listen")),
             actor="raise the baton",
@@ -189,7 +189,8 @@ def test_a_conductor_killed_in_the_middle_is_followed_by_one_that_finishes_the_c
         Play(
             When("take the baton", Bash("podium conductor start"), times=1),
             When(
-                "You are the conductor (", Bash("podium conductor approve task-01 -m 'THE VERDICT'")
+                "You are the conductor, session",
+                Bash("podium conductor approve task-01 -m 'THE VERDICT'"),
             ),
             When(
                 "task-01 is review_approved",

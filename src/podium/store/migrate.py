@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
+from contextlib import suppress
 
-from podium.domain.errors import NotSetUp, StoreBroken
+from podium.domain.errors import NotSetUp, StoreBroken, StoreBusy
 from podium.domain.rules import ERROR_RETRIES
 from podium.domain.states import MessageType, State
 
@@ -17,6 +19,8 @@ NETWORKED = {
     *("webdav", "davfs", "fuse.davfs2", "sshfs", "fuse.sshfs", "ceph", "fuse.ceph"),
     *("glusterfs", "fuse.glusterfs", "lustre", "beegfs", "gpfs"),
 }
+
+SWITCH = "PRAGMA journal_mode = WAL"
 
 
 def steps() -> dict[int, str]:
@@ -102,13 +106,23 @@ def create(path: str, wait: float = 15.0) -> SqliteStore:
     store = SqliteStore(path, wait)
     try:
         if store.version() == 0 and not _has_tables(store):
-            store.command("PRAGMA journal_mode = WAL")
+            _keep_a_journal(store, time.monotonic() + wait)
         if store.version() != SCHEMA:
             upgrade(store, new=True)
     except BaseException:
         store.close()
         raise
     return store
+
+
+def _keep_a_journal(store: SqliteStore, end: float) -> None:
+    """Switch to WAL. Two who do it at once are both refused at once: SQLite does not wait here."""
+    while time.monotonic() < end:
+        with suppress(StoreBusy):
+            store.command(SWITCH)
+            return
+        time.sleep(0.01)
+    store.command(SWITCH)
 
 
 def archive(path: str, stamp: str, wait: float = 5.0) -> str | None:
