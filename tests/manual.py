@@ -1,10 +1,14 @@
-"""Every command of the command line, by its words."""
+"""Every command of the command line, by its words; and words that several tests type."""
 
 from __future__ import annotations
 
 import click
 
 from podium.entry.cli import main
+
+BOSS, S1, S2 = "boss-1", "player-1", "player-2"
+SUBMIT = "--checkpoint 1/2 --smoothness 2 --summary done --files 3 --tests pass".split()
+FINISH = "--smoothness 1 --summary all --files 3 --tests pass --report report.md".split()
 
 
 def leaves(group: click.Group = main, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable
 
 import click
 import pytest
-from manual import command_of, leaves
+from manual import BOSS, S1, S2, SUBMIT, command_of, leaves
 from protocol import connect, everything
 
 from podium.domain.rules import TASK_ID
@@ -19,20 +19,6 @@ if TYPE_CHECKING:
     from conftest import Said
 
     Podium = Callable[..., Said]
-
-BOSS, S1, S2 = "boss-1", "player-1", "player-2"
-SUBMIT = [
-    "--checkpoint",
-    "1/2",
-    "--smoothness",
-    "2",
-    "--summary",
-    "done",
-    "--files",
-    "3",
-    "--tests",
-    "pass",
-]
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Callable
 
 import pytest
+from manual import BOSS, FINISH, S1, S2, SUBMIT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,32 +14,6 @@ if TYPE_CHECKING:
     from conftest import Said
 
     Podium = Callable[..., Said]
-
-BOSS, S1, S2 = "boss-1", "player-1", "player-2"
-SUBMIT = [
-    "--checkpoint",
-    "1/2",
-    "--smoothness",
-    "2",
-    "--summary",
-    "done",
-    "--files",
-    "3",
-    "--tests",
-    "pass",
-]
-FINISH = [
-    "--smoothness",
-    "1",
-    "--summary",
-    "all",
-    "--files",
-    "3",
-    "--tests",
-    "pass",
-    "--report",
-    "report.md",
-]
 
 
 @pytest.fixture
