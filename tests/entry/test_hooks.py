@@ -9,17 +9,18 @@ import shlex
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
 import pytest
 from protocol import AFTER_CLAIM, AFTER_START, add, claim, connect, everything, move, own, row, send
 
+from podium.entry.settings import find_root
 from podium.stage import process
 from podium.store import migrate
 
 if TYPE_CHECKING:
     import sqlite3
-    from pathlib import Path
 
     from conftest import Answer
 
@@ -517,6 +518,33 @@ def test_a_worktree_of_a_project_belongs_to_it(
         assert "musician of task-03" in told
     migrate.create(str(tree / "comms.db")).close()  # a run of its own
     assert not hook("stop", stop(), CLAUDE_PROJECT_DIR=str(tree), cwd=tree).held
+
+
+def test_settings_that_came_with_a_worktrees_checkout_do_not_part_it_from_the_run(
+    tmp_path: Path,
+) -> None:
+    main, tree = tmp_path / "main", tmp_path / "tree"
+    main.mkdir()
+    (main / "podium.json").write_text("{}")
+    git("init", "-q", cwd=main)
+    git("add", "podium.json", cwd=main)
+    git("commit", "-q", "-m", "first", cwd=main)
+    git("worktree", "add", "-q", "--detach", str(tree), cwd=main)
+    deep = tree / "src"
+    deep.mkdir()
+
+    def root(**env: str) -> str:
+        return Path(find_root(env, str(deep))).name
+
+    assert root() == "tree"  # there is no run yet
+    (main / "elsewhere.db").touch()
+    assert root(PODIUM_DB=str(main / "elsewhere.db")) == "main"
+    assert root() == "tree"
+    (main / "comms.db").touch()
+    assert root() == "main"
+    assert root(PODIUM_DB=str(tmp_path / "other.db")) == "tree"
+    (tree / "comms.db").touch()  # a run of its own
+    assert root() == "tree"
 
 
 def test_a_worktree_of_a_project_without_podium_is_a_strangers(

@@ -310,12 +310,17 @@ def test_a_task_can_have_a_worktree_whose_session_finds_the_run_and_its_instruct
     house.settings(backend="headless", wait=20, worktree=True)
     who = {f"GIT_{role}_{what}": "x@example.invalid" for role in ("AUTHOR", "COMMITTER")
            for what in ("NAME", "EMAIL")}  # fmt: skip
-    for words in (["init", "-q"], ["add", "task-01.md"], ["commit", "-q", "-m", "score"]):
+    for words in (
+        ["init", "-q"],
+        ["add", "task-01.md", "podium.json"],
+        ["commit", "-q", "-m", "score"],
+    ):
         subprocess.run(["git", *words], cwd=house.project, env={**house.env, **who}, check=True)
 
     house.podium("conductor", "launch", "task-01")
 
     tree = house.project / "temp" / "worktrees" / "task-01"
+    assert (tree / "podium.json").exists()
     assert (tree / "expected").read_text().endswith(" task-01\n")
     prompt = (house.project / "temp" / "musician-task-01.prompt").read_text()
     assert f"Instructions: {house.project}/task-01.md\n" in prompt

@@ -38,13 +38,15 @@ def find_root(env: Mapping[str, str], cwd: str) -> str:
     """The project's root.
 
     The nearest folder that has podium's files, from CLAUDE_PROJECT_DIR or the working directory up;
-    from a git worktree without them, the main worktree; else where it started.
+    from a git worktree without them, the main worktree; else where it started. A worktree whose
+    podium.json came with the checkout is part of the run in the main one, if there is a run.
     """
     start = os.path.abspath(env.get("CLAUDE_PROJECT_DIR") or cwd)
     folder, main = start, ""
     while True:
         if _has_podium(folder):
-            return folder
+            tree_of = "" if _has_run(folder, {}) else _main_worktree(folder)
+            return tree_of if tree_of and _has_run(tree_of, env) else folder
         main = main or _main_worktree(folder)
         parent = os.path.dirname(folder)
         if parent == folder:
@@ -54,6 +56,11 @@ def find_root(env: Mapping[str, str], cwd: str) -> str:
 
 def _has_podium(folder: str) -> bool:
     return any(os.path.exists(os.path.join(folder, name)) for name in (DATABASE, SETTINGS))
+
+
+def _has_run(folder: str, env: Mapping[str, str]) -> bool:
+    database = env.get("PODIUM_DB") or os.path.join(folder, DATABASE)
+    return database.startswith(folder + os.sep) and os.path.exists(database)
 
 
 def _main_worktree(folder: str) -> str:
