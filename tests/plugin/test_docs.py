@@ -106,6 +106,28 @@ def test_every_file_that_is_named_exists(path: Path) -> None:
                 assert list(PLUGIN.glob(name.rstrip("/"))), name
 
 
+def named_tests(text: str) -> list[tuple[str, str]]:
+    """The tests that a text names, as file and function."""
+    return re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", text)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_every_test_that_is_named_exists(path: Path) -> None:
+    for file, name in named_tests(path.read_text()):
+        assert re.search(rf"^(?:async )?def {name}\(", (PLUGIN / file).read_text(), re.MULTILINE), (
+            f"there is no {file}::{name}"
+        )
+
+
+def test_every_claim_of_the_security_page_names_its_test() -> None:
+    text = (PLUGIN / "docs" / "security.md").read_text()
+    claims = [row for part in text.split("\n## ")[1:] for row in rows(part)]
+
+    assert len(claims) > 40
+    assert [row[0] for row in claims if not named_tests(row[-1])] == []
+    assert text.count("::") == len(named_tests(text)), "a name that is not a test's"
+
+
 def source() -> str:
     folders = ("src", "bin", "hooks", "skills")
     files = [f for name in folders for f in (PLUGIN / name).rglob("*") if f.is_file()]

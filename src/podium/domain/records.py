@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .quotes import flat
 from .states import State
 
 TYPE_CHECKING = False
@@ -29,6 +30,10 @@ class Record:
         return f"{type(self).__name__}({shown})"
 
 
+# These stand in prompts as they are, and somebody wrote them: they are one line, whatever comes.
+NAMES = ("task_id", "worked_by", "instruction_path", "report_path")
+
+
 class Task(Record):
     """One row of orchestration_tasks.
 
@@ -54,6 +59,10 @@ class Task(Record):
     def __init__(self, row: Mapping[str, object]) -> None:
         super().__init__(row)
         self.__dict__["state"] = State(self.state)
+        for name in NAMES:
+            text = self.__dict__.get(name)
+            if isinstance(text, str):
+                self.__dict__[name] = flat(text)
 
 
 class Message(Record):
@@ -84,7 +93,7 @@ class Event(Record):
     def who(self) -> str:
         """The player by its name, anybody else by what it said it was."""
         own = self.worked_by if self.actor == self.session_id else None
-        return own or self.actor or "somebody"
+        return flat(own or self.actor or "somebody")
 
 
 class Session(Record):

@@ -265,6 +265,9 @@ def database(place: Place) -> Iterator[Finding]:
         yield Finding(name, BROKEN, text, "update the plugin: claude plugin update podium@podium")
     elif not health.is_whole:
         yield Finding(name, BROKEN, f"{shown}: {health.faults[0]}", "podium init --archive")
+    elif health.lost_rules:
+        text = f"{shown} lost {len(health.lost_rules)} of its rules ({health.lost_rules[0]})"
+        yield Finding(name, BROKEN, text, "podium init --archive")
     elif health.is_networked:
         text = f"{shown} is on {health.system}, where SQLite loses data"
         yield Finding(
@@ -328,6 +331,10 @@ def scratch(place: Place) -> Iterator[Finding]:
     if not os.access(folder, os.W_OK | os.X_OK):
         yield Finding("temp", BROKEN, f"{folder} cannot be written", f"chmod u+rwx {folder}")
         return
+    mode = os.stat(folder).st_mode & 0o777
+    if mode & FOREIGN_EYES:
+        text = f"others may read {folder} (mode {mode:o}): prompts, logs, handoffs"
+        yield Finding("temp", WARNING, text, f"chmod 700 {folder}")
     files = [name for name in os.listdir(folder) if name.endswith(".pid")]
     named = {name: pidfile.read(os.path.join(folder, name)) for name in files}
     stale = sorted(n for n, who in named.items() if not who or process.is_alive(who) is False)

@@ -6,6 +6,7 @@ other dialogs. The next sign of work or the next Stop clears it. Standard librar
 
 from __future__ import annotations
 
+from podium.domain.quotes import one_line
 from podium.entry.hooks import Event, is_headless
 
 TYPE_CHECKING = False
@@ -23,16 +24,11 @@ def question(event: Event) -> str:
     tool = event.text("tool_name")
     if tool is None:
         asks = event.text("notification_type") in ASKED
-        return _flat(event.text("message") or "a question") if asks else ""
+        return one_line(event.text("message") or "a question", LONGEST) if asks else ""
     given = event.payload.get("tool_input")
     values = given if isinstance(given, dict) else {}
     told = next((values[name] for name in TELLING if name in values), values or "")
-    return _flat(f"{tool}: {told}")
-
-
-def _flat(text: str) -> str:
-    shown = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
+    return one_line(f"{tool}: {told}", LONGEST)
 
 
 def answer_notification(event: Event) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from podium.store.base import Store
 
 SKILLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3, "skills")
-OWN_SKILLS = ("musician", "conductor")
+OWN_SKILLS = ("musician", "conductor", "podium:musician", "podium:conductor")
 NAMED_BY = {"Bash": "command", "Read": "file_path", "Skill": "skill"}  # what a call is judged by
 WAKE = 2  # the exit code by which an asyncRewake hook wakes its session
 
@@ -117,18 +117,27 @@ def _measure(event: Event, store: Store, session_id: str, *, conducts: bool) -> 
 
 
 def answer_permission(event: Event) -> None:
-    """Before a tool call: podium's own commands, texts and skills never ask."""
-    asked = event.payload.get("tool_input")
-    if isinstance(asked, dict) and _is_ours(event.text("tool_name"), asked):
-        say(
-            {
-                "hookSpecificOutput": {
-                    "hookEventName": "PreToolUse",
-                    "permissionDecision": "allow",
-                    "permissionDecisionReason": "podium's own",
-                }
-            }
-        )
+    """Before a tool call: podium's own commands, texts and skills never ask.
+
+    A session speaks for itself: with another's id it would be the conductor by saying so.
+    """
+    tool, asked = event.text("tool_name"), event.payload.get("tool_input")
+    if not isinstance(asked, dict):
+        return
+    command = asked.get("command")
+    if tool == "Bash" and isinstance(command, str) and "podium" in command:
+        from podium.domain.shell import speaks_as
+
+        if speaks_as(command) - {event.session_id}:
+            _permit("deny", "a session speaks for itself; run it again without --session")
+            return
+    if _is_ours(tool, asked):
+        _permit("allow", "podium's own")
+
+
+def _permit(decision: str, reason: str) -> None:
+    answer = {"permissionDecision": decision, "permissionDecisionReason": reason}
+    say({"hookSpecificOutput": {"hookEventName": "PreToolUse", **answer}})
 
 
 def _is_ours(tool: str | None, asked: dict[str, object]) -> bool:
@@ -142,7 +151,7 @@ def _is_ours(tool: str | None, asked: dict[str, object]) -> bool:
         return is_plain_podium(value)
     if tool == "Read":
         return os.path.realpath(value).startswith(os.path.realpath(SKILLS) + os.sep)
-    return value.rpartition("podium:")[2] in OWN_SKILLS
+    return value in OWN_SKILLS
 
 
 def answer_halt(event: Event) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from podium.domain.advice import advice
+from podium.domain.quotes import one_line
 from podium.domain.records import Message, Task
 from podium.domain.states import CONDUCTOR_ROW, ENDED, Kind, kind_of
 
@@ -11,12 +12,6 @@ if TYPE_CHECKING:
     from podium.store.base import Store
 
 MAIL_SHOWN, MAIL_CHARACTERS = 5, 1200
-
-
-def one_line(text: str, most: int) -> str:
-    """Text that cannot pass for a line of its own: controls gone, cut to size."""
-    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
 def mail_for(store: Store, session_id: str, task_id: str, most: int = 50) -> list[Message]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from podium.domain.quotes import one_line
 from podium.domain.rules import (
     DIRTY_ABOVE,
     ERROR_RETRIES,
@@ -18,7 +19,6 @@ from podium.domain.rules import (
 )
 from podium.domain.states import CONDUCTOR_ROW, ENDED, Kind, State, kind_of
 
-from .briefing import one_line
 from .scratch import UNRATED
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from podium.domain.advice import advice
 from podium.domain.errors import PodiumError
+from podium.domain.quotes import flat, marked
 from podium.domain.records import Message, Task
 from podium.domain.rules import STALE_AFTER
 from podium.domain.states import CONDUCTOR_ROW, ENDED, Kind, MessageType, kind_of
@@ -34,7 +35,7 @@ def quote(message: Message) -> str:
         text = f"{text[:LONGEST_MESSAGE]}… (whole: {rest})"
     sender = "the conductor" if message.from_session == CONDUCTOR_ROW else message.task_id
     head = f"[{message.id}] {message.message_type} from {sender}, {message.timestamp}:"
-    return "\n".join([head, *("  | " + line for line in text.splitlines())])
+    return "\n".join([flat(head), *marked(text)])
 
 
 def fit(parts: list[str], where: str) -> str:

@@ -10,12 +10,12 @@ import os
 from typing import TYPE_CHECKING, Any, Protocol
 
 from podium.domain.errors import PodiumError
+from podium.domain.quotes import one_line
 from podium.domain.records import Process, Record, Task
 from podium.domain.rules import STALE_AFTER, successor_name
 from podium.domain.states import CLAIMABLE, ENDED, Kind, State, kind_of
 
 from . import tasks
-from .briefing import one_line
 from .resumption import tenures
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from podium.domain.quotes import flat, one_line
 from podium.domain.records import Event, Message, Task
 from podium.domain.rules import ERROR_RETRIES, STALE_AFTER, age
 from podium.domain.states import (
@@ -59,9 +60,8 @@ class Item:
     def line(self, width: int = 0) -> str:
         """The item as the conductor reads it; on a wide screen more of what it says."""
         room = max(70, width - len(self.command) - 28)
-        flat = " ".join("".join(c if c.isprintable() else " " for c in self.what).split())
-        cut = flat if len(flat) <= room else flat[: room - 1] + "…"
-        return f"{self.kind:<10} {self.task_id:<12} {cut}  → {self.command}"
+        what = one_line(self.what, room)
+        return flat(f"{self.kind:<10} {self.task_id:<12} {what}  → {self.command}")
 
     def facts(self) -> dict[str, str]:
         """The item for --json."""

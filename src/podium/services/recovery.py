@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from podium.domain.errors import PodiumError
+from podium.domain.quotes import flat, one_line
 from podium.domain.records import Event, Message, Task
 from podium.domain.rules import (
     DIRTY_ABOVE,
@@ -32,7 +33,6 @@ from podium.domain.states import (
 )
 
 from . import context, launches, life, messages, overview, tasks
-from .briefing import one_line
 from .callers import still_conducts
 from .resumption import tenures
 
@@ -348,7 +348,7 @@ class Finding:
     def line(self) -> str:
         """The finding as the conductor reads it."""
         then = "settled" if self.settled else f"→ {self.command}"
-        return f"{self.kind:<10} {self.task_id:<12} {one_line(self.what, 90)}  {then}"
+        return flat(f"{self.kind:<10} {self.task_id:<12} {one_line(self.what, 90)}  {then}")
 
 
 def bury_dead(store: Store, host: str, is_alive: IsAlive) -> list[str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from podium.domain.quotes import one_line
 from podium.domain.records import Event
 from podium.domain.rules import DIRTY_ABOVE, wants_escalation
 from podium.domain.states import CONDUCTOR_ROW, ENDED, PLAYED, MessageType, State
 
-from .briefing import one_line
 from .checks import breakdown, pending_mail
 from .scratch import CHECKPOINT_FORM, Notes, epoch, steps_of
 

@@ -14,9 +14,8 @@ from calendar import timegm
 from contextlib import suppress
 
 from podium.domain.errors import PodiumError, WrongUsage
+from podium.domain.quotes import one_line
 from podium.domain.rules import check_task_id, successor_name
-
-from .briefing import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -368,7 +367,7 @@ class Scratch:
         path = self.handoff_path(task.task_id)
         notes = self.notes(task.task_id)
         try:
-            os.makedirs(self.folder, exist_ok=True)
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
             with open(path, "x", encoding="utf-8") as file:
                 at = time.gmtime(os.fstat(file.fileno()).st_mtime)
                 stamp = time.strftime("%Y-%m-%d %H:%M:%S", at)
@@ -406,8 +405,9 @@ def _unwritable(path: str, why: str | None) -> str:
 def _append(path: str, text: str) -> int:
     """Add whole lines by one write; the size before. A line left unended is ended first."""
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        # No link is followed: what is logged is somebody's text, and it stays in this folder.
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             with suppress(OSError):  # some network file systems have no locks
                 fcntl.flock(file, fcntl.LOCK_EX)  # a line being written is not one left unended

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from podium.domain.quotes import one_line
 from podium.domain.records import Task
 from podium.domain.rules import STALE_AFTER
 from podium.domain.states import (
@@ -15,8 +16,6 @@ from podium.domain.states import (
     Kind,
     State,
 )
-
-from .briefing import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from podium.domain.errors import PodiumError
 
@@ -20,6 +20,16 @@ PLAYER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "player.py")
 
 class CannotStart(PodiumError):
     """The window did not come up; the text says what was seen of it."""
+
+
+def private(path: str) -> BinaryIO:
+    """A file for this user's eyes only, emptied; a link that waits in its place is not followed."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        os.fchmod(handle, 0o600)  # it may be left from an earlier launch
+    except OSError as error:
+        raise CannotStart(f"{path} cannot be written ({error.strerror})") from error
+    return os.fdopen(handle, "wb")
 
 
 class Facts:
@@ -66,9 +76,9 @@ class Play:
 
     def write(self, **more: object) -> None:
         """Write what the player reads. The specification is for its eyes only; it removes it."""
-        os.makedirs(self.folder, exist_ok=True)
-        with open(self.file("prompt"), "w", encoding="utf-8", newline="") as file:
-            file.write(self.prompt)
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        with private(self.file("prompt")) as file:
+            file.write(self.prompt.encode("utf-8"))
         spec = {
             "argv": self.argv,
             "cwd": self.cwd,

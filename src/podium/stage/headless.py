@@ -7,7 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from podium.stage import process
-from podium.stage.base import CannotStart
+from podium.stage.base import CannotStart, private
 
 if TYPE_CHECKING:
     from podium.stage.base import Facts, Play, Window
@@ -35,7 +35,7 @@ class Headless:
         """Open the window; raises CannotStart."""
         play.write()
         # Not a pipe: with an open one the client waits for more of its prompt.
-        with open(play.file("log"), "wb") as out:
+        with private(play.file("log")) as out:
             started = subprocess.Popen(
                 play.command(), env=dict(facts.env), stdin=subprocess.DEVNULL, stdout=out,
                 stderr=out, start_new_session=True,

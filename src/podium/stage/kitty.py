@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from podium.domain.records import Process
 from podium.stage import process
-from podium.stage.base import CannotStart
+from podium.stage.base import CannotStart, private
 
 if TYPE_CHECKING:
     from podium.stage.base import Facts, Play, Window
@@ -53,7 +53,7 @@ class Kitty:
             prefix="podium-"
         )  # nobody else's, and short as a socket's must be
         log = play.file("log")
-        with open(log, "wb") as out:
+        with private(log) as out:
             started = subprocess.Popen(
                 self._open(play, facts, os.path.join(folder, "control")),
                 env=dict(facts.env),

@@ -34,10 +34,12 @@ class Tmux:
         return self._open(play, facts, _session(play))
 
     def _open(self, play: Play, facts: Facts, session: str) -> list[str]:
-        tmux = [facts.program("tmux") or "tmux"]
+        tmux = _program(facts)
         inside = facts.env.get("TMUX", "").split(",")[0]
         tmux += ["-S", inside] if inside else []
-        what = ["-d", "-P", "-F", FORMAT, "-n", play.title, "-c", play.cwd]
+        # tmux runs the #(…) of a folder's name as a command, unless it is doubled.
+        where = play.cwd.replace("#", "##")
+        what = ["-d", "-P", "-F", FORMAT, "-n", play.title, "-c", where]
         if inside or _run([*tmux, "has-session", "-t", f"={session}"], facts).returncode == 0:
             target = facts.env.get("TMUX_PANE", "") if inside else f"={session}:"
             if inside:
@@ -100,8 +102,12 @@ class Tmux:
         return self._of(window, facts, ask).strip() == f"{window['pid']}\t{window['pane_pid']}"
 
     def _of(self, window: Window, facts: Facts, words: list[str]) -> str:
-        tmux = [facts.program("tmux") or "tmux", "-S", window["socket_path"]]
-        return _run([*tmux, *words], facts).stdout
+        return _run([*_program(facts), "-S", window["socket_path"], *words], facts).stdout
+
+
+def _program(facts: Facts) -> list[str]:
+    # In a locale without UTF-8 it writes an underscore for every tab, unless it is told otherwise.
+    return [facts.program("tmux") or "tmux", "-u"]
 
 
 def _run(command: list[str], facts: Facts) -> subprocess.CompletedProcess[str]:

@@ -74,10 +74,13 @@ class App:
     ) -> None:
         """Print the answer: one JSON object with --json, else the lines, safe for a terminal.
 
-        `colour` gives a line's colour, where somebody sees it.
+        Each is one line, whatever is in it. `colour` gives its colour, where somebody sees it.
         """
         if self.as_json:
-            click.echo(json.dumps(facts, ensure_ascii=False, default=str))
+            text = json.dumps(facts, ensure_ascii=False, default=str)
+            if not text.isprintable():  # JSON lets C1 controls pass, and a person may look at it
+                text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+            click.echo(text)
             return
         seen = sys.stdout.isatty()
         for line in [lines] if isinstance(lines, str) else lines:
@@ -105,11 +108,11 @@ class App:
 
 
 def clean(text: str) -> str:
-    """Text that cannot steer a terminal: control characters shown, newline and tab kept."""
+    """One line that cannot steer a terminal: control characters shown, a tab kept."""
     if text.isprintable():
         return text
     return "".join(
-        c if c.isprintable() or c in "\n\t" else (f"\\x{ord(c):02x}" if ord(c) < 256 else "�")
+        c if c.isprintable() or c == "\t" else (f"\\x{ord(c):02x}" if ord(c) < 256 else "�")
         for c in text
     )
 
@@ -218,6 +221,6 @@ class Lazy(click.Group):
 
 
 def _fail(message: str, code: int) -> int:
-    line = " ".join(clean(message).split())
+    line = clean(" ".join(message.split()))
     click.echo(f"podium: {line}", err=True)
     return code

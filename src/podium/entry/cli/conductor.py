@@ -10,6 +10,7 @@ import click
 
 from podium.domain.advice import advice
 from podium.domain.errors import PodiumError, WrongUsage
+from podium.domain.quotes import marked
 from podium.domain.rules import check_task_id
 from podium.domain.states import CONDUCTOR_ROW, Kind, MessageType, State, kind_of
 from podium.services import overview, plans, tasks
@@ -223,7 +224,7 @@ def review(app: App, task_id: str) -> None:
         },
         [
             f"{task_id} is {task.state.value}, played by {task.worked_by or 'nobody'}",
-            letter.message if letter else "It has submitted nothing.",
+            *(marked(letter.message) if letter else ["It has submitted nothing."]),
             f"Next: podium conductor approve|reject|fix {task_id} -m TEXT",
         ],
     )

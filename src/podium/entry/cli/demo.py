@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from podium.domain.quotes import one_line
 from podium.domain.rules import age
 from podium.domain.states import CONDUCTOR_ROW, State
 from podium.entry.demo import score
 from podium.entry.demo.concert import EVERYTHING, Concert, WentWrong, newest_mail
 from podium.services import tasks
-from podium.services.briefing import one_line
 
 from .app import App, clean, verb
 from .look import COLOURS

@@ -10,6 +10,7 @@ import click
 
 from podium.domain.advice import advice
 from podium.domain.errors import PodiumError
+from podium.domain.quotes import marked
 from podium.domain.records import Message, Session, Task
 from podium.domain.rules import PRESETS, age, check_task_id, preset_name
 from podium.domain.states import CONDUCTOR_ROW, ENDED, Kind, MessageType, State, kind_of
@@ -133,7 +134,7 @@ def messages(
     for m in found:
         head = f"{m.id:>5} {m.timestamp[5:16]} {m.task_id:<12} {m.message_type:<17}"
         lines += (
-            [head, m.message]
+            [head, *marked(m.message)]
             if whole
             else [clean(head + " ".join(m.message[:400].split()))[:width]]
         )

@@ -10,6 +10,7 @@ import click
 
 from podium.domain.advice import advice
 from podium.domain.errors import PodiumError, WrongUsage
+from podium.domain.quotes import marked
 from podium.domain.rules import ERROR_RETRIES, LEAVE_AT, PREPARE_AT, check_task_id, wants_escalation
 from podium.domain.states import Kind, MessageType, State, kind_of
 from podium.services import briefing, context, forms, life, messages, tasks
@@ -119,7 +120,7 @@ def _mail_lines(task_id: str, mail: list[Message]) -> list[str]:
             else m.message[:4000] + f"… (podium messages {task_id} --id {m.id})"
         )
         lines.append(f"[{m.id}] {m.message_type} from the conductor, {m.timestamp}:")
-        lines += ["  " + line for line in body.splitlines()]
+        lines += marked(body)
     return lines
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from datetime import datetime, timezone
 
 import click
 
-from podium.domain.errors import NotSetUp
+from podium.domain.errors import NotSetUp, PodiumError
 from podium.domain.states import CONDUCTOR_ROW, FIRST, Kind
 
 from .app import App, verb
@@ -23,17 +24,22 @@ def group() -> None:
 @verb(group, "init", "podium init")
 @click.option("--archive", is_flag=True, help="Move the present database aside first.")
 def init(app: App, archive: bool) -> None:
-    """Set the project up: database, temp/, .gitignore lines, row task-00. Keeps what is there."""
+    """Set the project up: database, temp/, .gitignore lines, row task-00. Keeps what is there.
+
+    A session that plays a task of the present run cannot move it aside.
+    """
     from podium.store import migrate
 
     database, root = app.settings.database, app.settings.root
     if "://" in database:
         _ = app.store
+    if archive and app.session_id is not None:
+        _check_archive(database, app.session_id)
     stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
     try:
         moved = migrate.archive(database, stamp) if archive else None
         os.makedirs(os.path.dirname(database), exist_ok=True)
-        os.makedirs(app.settings.path("temp"), exist_ok=True)
+        os.makedirs(app.settings.path("temp"), mode=0o700, exist_ok=True)
         store = migrate.create(database)
     except OSError as error:
         raise NotSetUp(
@@ -65,6 +71,21 @@ def init(app: App, archive: bool) -> None:
         {"root": root, "database": database, "made": fresh, "archived": moved, "ignored": ignored},
         lines,
     )
+
+
+def _check_archive(database: str, session_id: str) -> None:
+    """Nothing, or why this session may not take the run from everybody in it."""
+    from podium.services.callers import identify, require_conductor
+    from podium.store import open_store
+
+    try:
+        store = open_store(database)
+    except PodiumError:
+        return  # nobody plays in what cannot be read
+    with closing(store):
+        caller = identify(store, session_id)
+        if caller.live:
+            require_conductor(caller)
 
 
 def _ignore(root: str) -> list[str]:

@@ -67,7 +67,7 @@ def alone(app: App, task_id: str) -> Iterator[None]:
     folder = app.settings.path("temp")
     lock = FileLock(os.path.join(folder, f"musician-{task_id}.lock"), timeout=LOCK_WAIT)
     try:
-        os.makedirs(folder, exist_ok=True)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         lock.acquire()
     except Timeout:
         raise PodiumError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from podium.domain.errors import PodiumError
+from podium.domain.errors import PodiumError, WrongUsage
 from podium.domain.records import Event, Message
 from podium.domain.rules import check_task_id
 from podium.domain.states import CONDUCTOR_ROW, ENDED
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from podium.store.base import Store
 
 EVERYTHING = 1_000_000
+OURS = "<title>podium: "  # near the beginning of every file that is written here
 LANES, EVENTS = 7, 6  # ten lines, with the axis, the legend and the rest's count
 NAME = 12
 
@@ -112,13 +113,21 @@ def _write(
     if svg:
         files[svg] = timeline_svg.render(line, title)
     for path, text in files.items():
-        _save(path, text)
+        _save(path, text, ".html" if path == html else ".svg")
     app.show({"written": list(files)}, [f"Wrote {path}: open it in a browser." for path in files])
 
 
-def _save(path: str, text: str) -> None:
+def _save(path: str, text: str, ending: str) -> None:
+    # Sessions type this unasked: it must not be a way to write over whatever the user has.
+    if not path.endswith(ending):
+        raise WrongUsage(f"{path} does not end in {ending}; name a file that does")
     try:
-        with open(path, "w", encoding="utf-8", errors="replace") as file:
+        with open(path, "a+", encoding="utf-8", errors="replace") as file:
+            file.seek(0)
+            begin = file.read(1000)
+            if begin and OURS not in begin:
+                raise PodiumError(f"{path} is there and no timeline of podium; name another file")
+            file.truncate(0)
             file.write(text)
     except OSError as error:
         raise PodiumError(

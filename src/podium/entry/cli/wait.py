@@ -61,12 +61,12 @@ class Watch:
             task = tasks.get(store, self.task_id)
             rows = store.all("messages", task_id=self.task_id, message_type=None, most=5)
             new = [Message(row) for row in rows if row["id"] > self.before[1]]
-            lines = [f"{self.task_id} is {task.state.value}", *map(inbox.quote, new)]
+            news = "\n".join([f"{self.task_id} is {task.state.value}", *map(inbox.quote, new)])
             facts = {"state": task.state.value, "messages": [vars(m) for m in new]}
-            self.app.show({"task_id": self.task_id, **facts}, lines)
+            self.app.show({"task_id": self.task_id, **facts}, news.splitlines())
         elif session_id is not None:
             if not inbox.deliver(
-                store, session_id, lambda text: self.app.show({"news": text}, text)
+                store, session_id, lambda text: self.app.show({"news": text}, text.splitlines())
             ):
                 states = ", ".join(self._states())
                 self.app.show({"states": self._states()}, f"Now {states}. Next: podium brief")
