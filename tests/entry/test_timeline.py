@@ -119,6 +119,7 @@ class Screen:
     def __init__(self, project: Path, *words: str) -> None:
         self.pid, self.handle = pty.fork()
         if self.pid == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever runs the tests may ignore it
             os.chdir(project)
             env = {**os.environ, "COLUMNS": "110", "LINES": "24", "TERM": "xterm-256color"}
             python = [sys.executable, "-I", str(PLUGIN / "src" / "podium" / "__main__.py")]
