@@ -689,6 +689,35 @@ def test_the_database_numbers_the_messages(me: Speaker) -> None:
     assert me.done(SEND, values) == 1
 
 
+@pytest.mark.parametrize("function", ["podium_watch", "PODIUM_WATCH", '"Podium_Watch" '])
+def test_a_statement_cannot_lie_to_what_watches_it(
+    me: Speaker, run: sqlite3.Connection, function: str
+) -> None:
+    """A subquery may be called like one of the triggers that alone may call this function."""
+    lie = f"{function}('mail', 'task-01', NULL, NULL, NULL, 'error', '{ME}', 1, 0, -9e9)"
+    cte = f"WITH podium_rule_changed AS MATERIALIZED (SELECT {lie} UNION ALL SELECT {lie})"
+    mail = MAIL.replace("(task_id,", "(id, task_id,")
+    sql = f"{cte} {mail} SELECT 3, 'task-01', ?, 'error', '…' FROM podium_rule_changed LIMIT 1"
+    before = everything(run)
+    assert "podium's own" in me.refusal("execute", sql, [ME])
+    assert everything(run) == before
+    assert me.done(SEND, ["task-01", ME, "error", f"what is {lie}?"]) == 1
+
+
+def test_a_fallback_row_is_deleted_by_its_session_or_the_conductor(
+    me: Speaker, conductor: Speaker, run: sqlite3.Connection
+) -> None:
+    delete = "DELETE FROM orchestration_tasks WHERE task_id = ?"
+    for session in (ME, OTHER):
+        run.execute(
+            "INSERT INTO orchestration_tasks (task_id, state, session_id) VALUES (?, 'exited', ?)",
+            (f"fallback-{session}", session),
+        )
+    assert f"session {OTHER}" in me.refusal("execute", delete, [f"fallback-{OTHER}"])
+    assert me.done(delete, [f"fallback-{ME}"]) == 1
+    assert conductor.done(delete, [f"fallback-{OTHER}"]) == 1
+
+
 def test_a_write_rings_the_bells_of_whom_it_concerns(
     me: Speaker, run: sqlite3.Connection, tmp_path: Path
 ) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any, Callable
 
 import pytest
+from conftest import PLUGIN
 from manual import BOSS, FINISH, S1, S2, SUBMIT
 
 if TYPE_CHECKING:
@@ -69,6 +73,28 @@ def test_a_rejection_and_a_resubmission(run: Podium) -> None:
     run("conductor", "approve", "task-01", "-m", "good", session=BOSS)
 
     assert log(run)[2:] == ["needs_review", "review_failed", "needs_review", "review_approved"]
+
+
+@pytest.mark.parametrize("words", [("inbox",), ("claim", "task-01")])
+def test_mail_that_could_not_be_printed_is_still_unread(
+    run: Podium, project: Path, words: tuple[str, ...]
+) -> None:
+    run("conductor", "broadcast", "-m", "mind the tempo", session=BOSS)
+    unheard, deaf = os.pipe()
+    os.close(unheard)
+    command = [str(PLUGIN / "src" / "podium" / "__main__.py"), "--session", S1, "musician", *words]
+    done = subprocess.run(
+        [sys.executable, "-I", *command],
+        stdout=deaf,
+        stderr=subprocess.DEVNULL,
+        check=False,
+        cwd=project,
+    )
+    os.close(deaf)
+
+    assert done.returncode != 0
+    assert "mind the tempo" in run("musician", "inbox", session=S1).out
+    assert "No unread mail" in run("musician", "inbox", session=S1).out
 
 
 def test_an_error_with_a_fix_and_the_fifth_error(run: Podium) -> None:

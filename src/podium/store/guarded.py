@@ -15,7 +15,7 @@ from podium.domain import rights
 from podium.domain.errors import PodiumError, RuleRefused, TakenOver, WrongUsage
 from podium.domain.states import CONDUCTOR_ROW, State
 
-from .guard import CHARACTERS, ROWS, Guard, Touch, Watcher
+from .guard import CHARACTERS, ROWS, WATCH, Guard, Touch, Watcher
 from .sqlite import SCHEMA, SqliteStore, refusal
 
 TYPE_CHECKING = False
@@ -125,6 +125,11 @@ def execute(path: str, sql: str, params: Params, session_id: str | None) -> Done
     All or nothing; refuses with a PodiumError. A claim that must not succeed changes 0 rows.
     """
     _check_size(sql, params)
+    # A subquery may bear the name of a trigger, and the authorizer cannot tell it from one.
+    if WATCH in sql.lower():
+        raise RuleRefused(
+            f"{WATCH} is refused: it is podium's own; if it stands in a text, give that as a param"
+        )
     with closing(SqliteStore.open(path, LOCK_WAIT)) as store, store.transaction():
         caller = _caller(store, session_id)
         last_message = store.all("last_message_id")[0]["id"]

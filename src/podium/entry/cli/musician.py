@@ -74,7 +74,7 @@ def claim(app: App, task_id: str) -> None:
     notes.log(
         task_id, f"task claimed by {task.worked_by}, session: {task.session_id}", percent(app)
     )
-    mail = _take_mail(app, task)
+    mail = _unread(app, task)
     lines = [
         f"You are {task.worked_by}; {task_id} is {task.state.value}.",
         f"Instructions: {task.instruction_path or f'podium messages {task_id}'}",
@@ -91,19 +91,24 @@ def claim(app: App, task_id: str) -> None:
         },
         lines + _mail_lines(task_id, [m for m in mail if m.message_type != M.INSTRUCTION.value]),
     )
+    _mark_read(app, task, mail)
 
 
 def _facts(message: Message) -> dict[str, Any]:
     return dict(vars(message))
 
 
-def _take_mail(app: App, task: Task) -> list[Message]:
-    """The unread mail of a task, marked as shown."""
+def _unread(app: App, task: Task) -> list[Message]:
+    """The mail of a task that this session has not been shown."""
     session_id = require_session(app.caller)
-    mail = briefing.mail_for(app.store, session_id, task.task_id, most=1000)
+    return briefing.mail_for(app.store, session_id, task.task_id, most=1000)
+
+
+def _mark_read(app: App, task: Task, mail: list[Message]) -> None:
+    """Remember mail as shown. To be called when it is printed: rather shown again than lost."""
+    session_id = require_session(app.caller)
     if mail:
         app.store.run("mark_read", session_id=session_id, task_id=task.task_id, up_to=mail[-1].id)
-    return mail
 
 
 def _mail_lines(task_id: str, mail: list[Message]) -> list[str]:
@@ -129,12 +134,13 @@ def _mail_lines(task_id: str, mail: list[Message]) -> list[str]:
 def inbox(app: App, task_id: str | None) -> None:
     """Print the conductor's mail that this session has not seen, oldest first."""
     task = mine(app, task_id)
-    mail = _take_mail(app, task)
+    mail = _unread(app, task)
     app.show(
         {"task_id": task.task_id, "state": task.state.value, "mail": [_facts(m) for m in mail]},
         _mail_lines(task.task_id, mail)
         or [f"No unread mail; {task.task_id} is {task.state.value}."],
     )
+    _mark_read(app, task, mail)
 
 
 @verb(group, "beat", "podium musician beat")
