@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from protocol import connect
 
 from podium.entry.proof.child import Child, Ended, work_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from podium.entry.proof.scene import Deed, Scene
 
 FAULTS: dict[str, type[sqlite3.Error]] = {
@@ -22,6 +28,8 @@ FAULTS: dict[str, type[sqlite3.Error]] = {
 LOCKED, FULL, IO, CORRUPT, READ_ONLY = FAULTS
 ROLLS_BACK = (FULL, IO, CORRUPT)  # where SQLite itself ends the transaction
 STOP = "stop"
+SEVERAL = ("init", "init --archive", "conductor sweep")  # several steps, each of its own
+FEW = 24  # calls that are enough for the tests
 
 
 class Injection:
@@ -88,3 +96,60 @@ def run(scene: Scene, project: str, deed: Deed, injection: Injection) -> tuple[E
         return ended, 0
     with open(injection.tell, encoding="ascii") as file:
         return ended, int(file.read() or 0)
+
+
+class Trial(NamedTuple):
+    """One fault: at which call, of which kind, and what was wrong afterwards, if anything."""
+
+    call: int
+    kind: str
+    wrong: str
+
+
+def trials(scene: Scene, deed: Deed, *, thorough: bool = False) -> Iterator[Trial]:
+    """A fault at each call of the deed, the kinds in turn; of very many the first and the last.
+
+    `thorough`: every kind at every call, which takes minutes for all deeds.
+    """
+    project = scene.restore(deed.project)
+    before = scene.look(project)
+    whole, calls = run(scene, project, deed, Injection(LOCKED, 0))
+    after = scene.look(project)
+    every = range(1, calls + 1)
+    few = calls <= FEW or thorough
+    for call in every if few else (*every[: FEW // 2], *every[-FEW // 2 :]):
+        for kind in FAULTS if thorough else [list(FAULTS)[call % len(FAULTS)]]:
+            project = scene.restore(deed.project)
+            ended, _ = run(scene, project, deed, Injection(kind, call, lasting=call % 2 == 0))
+            found, wrong = scene.look(project), _answered(deed, ended)
+            if deed.words not in SEVERAL and found not in (before, after):
+                wrong = "half a step"
+            elif ended.code == whole.code == 0 and not deed.is_hook and found != after:
+                wrong = "it says that it is done"
+            elif kind != LOCKED and _held_uncounted(project, deed, ended):
+                wrong = "held and not counted"
+            yield Trial(call, kind, wrong)
+
+
+def _answered(deed: Deed, ended: Ended) -> str:
+    """What is wrong with how a hook or command that met a fault ended; empty when nothing is."""
+    said = ended.out.decode() + ended.err.decode()
+    if "Traceback" in said or "a bug in podium" in said:
+        return said
+    if deed.is_hook:
+        fine = ended.code == 0 or (ended.code == 2 and deed.words.endswith("bell"))
+        return "" if fine and len(ended.out.splitlines()) <= 1 else f"{ended.code}: {said}"
+    lines = ended.err.decode().splitlines()
+    refused = len(lines) == 1 and lines[0].startswith("podium: ")
+    if ended.code not in (0, 1, 3) or (ended.code != 0 and not refused):
+        return f"{ended.code}: {said}"
+    return ""
+
+
+def _held_uncounted(project: str, deed: Deed, ended: Ended) -> bool:
+    """Whether a Stop went on without being counted: that could hold a session for ever."""
+    if deed.words != "hook stop" or b"hookSpecificOutput" not in ended.out:
+        return False
+    with closing(connect(Path(project, "comms.db"))) as db:
+        sql = "SELECT continuations FROM podium_sessions WHERE session_id = ?"
+        return db.execute(sql, (deed.session,)).fetchone()[0] == 0

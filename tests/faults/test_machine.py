@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from podium.domain.states import MOVES, Kind, Role, State
+from podium.domain.states import CONDUCTOR_ROW, MOVES, Kind, Role, State
 from podium.entry.proof.walk import ACTIONS, CHOICES, TASKS, Differs, Step, Walk, stroll
 
 if TYPE_CHECKING:
@@ -97,6 +97,22 @@ def test_twenty_thousand_random_steps_leave_rows_mail_and_log_as_the_model_has_t
         ),
     )
     assert Machine.steps >= STEPS
+
+
+def test_who_took_the_podium_by_an_id_from_before_clear_conducts_under_the_new_one(
+    tmp_path: Path,
+) -> None:
+    walk = Walk(str(tmp_path), CONTRACT)
+    for step in (
+        Step("start", ("anna",)),
+        Step("clear", ("anna",)),
+        Step("raw_seize", ("anna", CONDUCTOR_ROW, State.WATCHING)),
+        Step("conduct", ("anna",)),
+    ):
+        walk.step(step)
+    walk.close()
+    podium = walk.world.rows[CONDUCTOR_ROW]
+    assert (podium.session, podium.name) == ("anna'", "conductor")
 
 
 def test_the_contract_and_the_code_list_the_same_moves() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import random
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import pytest
 
 from podium.entry.cli import main, selftest
 from podium.entry.proof import report
+from podium.entry.proof.child import PLUGIN
 from podium.entry.proof.report import Amounts, Line, prove, table
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ FEW = Amounts(
     steps=60, kills=3, takeovers=2, inputs=40, runners=2, tasks=20, wakes=1, starts=2, enough=30
 )
 PROOF = Path(report.__file__).parent
+README = Path(PLUGIN, "README.md")
 
 
 @pytest.fixture
@@ -81,6 +84,27 @@ def test_the_table_is_one_in_markdown() -> None:
 
     assert len({len(row) for row in rows}) == 1
     assert all(row.count("|") == 5 for row in rows)
+
+
+def test_the_readme_shows_the_table_that_selftest_prints(tmp_path: Path) -> None:
+    least = Amounts(*[1] * (len(Amounts._fields) - 1), enough=30)
+    printed = table(prove(str(tmp_path), random.Random(1), least, lambda *_: None))
+    shown = README.read_text().split("`bin/podium selftest`", 1)[1]
+    shown = [line for line in shown.split("\n## ")[0].splitlines() if line.startswith("|")]
+
+    assert [_frame(row) for row in shown] == [_frame(row) for row in printed]
+    for _, found, wanted, _ in map(_cells, shown[2:]):
+        assert found == wanted or not wanted, shown
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def _frame(row: str) -> list[str]:
+    """A row of the table without what differs from run to run."""
+    what, _, wanted, of = _cells(row)
+    return [what.strip("-"), wanted.strip("-"), re.sub(r"[\d,]*\d", "n", of).strip("-")]
 
 
 @pytest.mark.parametrize("path", sorted(PROOF.glob("*.py")), ids=lambda path: path.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import cycle
 from typing import TYPE_CHECKING, NamedTuple
 
 from .child import Child, Ended, warm, work_of
@@ -95,8 +96,11 @@ class Killer:
 
 
 def spree(folder: str, chance: random.Random, kills: int, *, real: bool = False) -> Iterator[Round]:
-    """So many kills, every deed in its turn."""
+    """So many kills, every deed in its turn. A process that ended before its kill is no kill."""
     killer = Killer(folder)
-    order = chance.sample(DEEDS, len(DEEDS))
-    for number in range(kills):
-        yield killer.once(chance, order[number % len(order)], real=real)
+    for deed in cycle(chance.sample(DEEDS, len(DEEDS))):
+        if kills <= 0:
+            return
+        trial = killer.once(chance, deed, real=real)
+        kills -= trial.killed
+        yield trial

@@ -133,9 +133,10 @@ class World:
             return 1
         mine = self._makes(task, to, other=other)
         own = itself if kind is Kind.CONDUCTOR else to in PLAYED
-        row = old._replace(state=to, session=session)
+        # A conductor's name is what the statement says, a musician's is counted.
+        row = old._replace(state=to, session=session, name=name or old.name)
         if takes:
-            name = successor_name(task, old.claims + 1) if kind is Kind.TASK else name or old.name
+            name = successor_name(task, old.claims + 1) if kind is Kind.TASK else row.name
             row = row._replace(claims=old.claims + 1, life=True, gone=False, name=name)
         elif old.life is not None and (own or other):
             row = row._replace(life=True)

@@ -103,7 +103,7 @@ def _kill(folder: str, chance: random.Random, amounts: Amounts, watched: Watched
     rounds = list(watched(kill.spree(folder, chance, amounts.kills)))
     wrong = [f"{r.deed.words}: {r.wrong}" for r in rounds if r.wrong]
     lost = [r.deed.words for r in rounds if r.lost]
-    of = f"{len(rounds):,} kill -9"
+    of = f"{sum(r.killed for r in rounds):,} kill -9"
     yield Line("half-written steps", len(wrong), of, 0, "\n".join(wrong[:3]))
     yield Line("lost messages", len(lost), of, 0, "\n".join(lost[:3]))
 
