@@ -169,6 +169,17 @@ def test_a_clear_in_another_client_takes_nothing(hook: Hook, raw: sqlite3.Connec
     assert row(raw, "task-03")["session_id"] == ME
 
 
+def test_a_clear_in_a_process_that_has_the_pid_of_another_takes_nothing(
+    hook: Hook, raw: sqlite3.Connection
+) -> None:
+    own(raw, "task-03", "working", ME)
+    hook("session_start", start())
+    raw.execute("UPDATE podium_sessions SET pid_started = '1'")
+    answer = hook("session_start", start("clear", SOMEBODY))
+    assert answer.context == f"CLAUDE_SESSION_ID={SOMEBODY}"
+    assert row(raw, "task-03")["session_id"] == ME
+
+
 def test_a_new_session_in_the_same_process_takes_nothing_without_a_clear(
     hook: Hook, raw: sqlite3.Connection
 ) -> None:
@@ -241,7 +252,9 @@ def test_a_stranger_is_never_held(hook: Hook, project: Path) -> None:
     path = project / "comms.db"
     migrate.create(str(path)).close()
     with closing(connect(path)) as raw:
+        before = everything(raw)
         assert hook("stop", stop()).said is None
+        assert everything(raw) == before
         own(raw, "task-00", "watching", SOMEBODY)
         own(raw, "task-03", "working", f"{ME}x")
         add(raw, "task-04")
@@ -296,6 +309,25 @@ def test_a_session_may_stop_when_all_its_rows_allow_it(
     said = hook("stop", stop()).context
     holds = [task for task in rows if re.search(rf"{task} (and it )?is ", said)]
     assert holds == held_by
+
+
+def test_a_session_does_not_wait_for_one_row_while_another_must_go_on(
+    hook: Hook, raw: sqlite3.Connection
+) -> None:
+    own(raw, "task-03", "needs_review", ME)
+    raw.execute("INSERT INTO podium_sessions (session_id, bell) VALUES (?, '/bells/me')", (ME,))
+    assert not hook("stop", stop()).held  # its bell wakes it
+    own(raw, "task-03-fix", "working", ME)
+    assert hook("stop", stop()).held
+
+
+def test_of_two_ids_in_the_input_the_last_counts_as_in_any_json(
+    hook: Hook, raw: sqlite3.Connection
+) -> None:
+    own(raw, "task-03", "working", ME)
+    twice = '{{"session_id": "{}", "hook_event_name": "Stop", "session_id": "{}"}}'
+    assert hook("stop", twice.format(ME, SOMEBODY).encode()).said is None
+    assert hook("stop", twice.format(SOMEBODY, ME).encode()).held
 
 
 def test_a_session_whose_claim_was_blocked_may_stop(hook: Hook, raw: sqlite3.Connection) -> None:
@@ -360,6 +392,26 @@ def test_the_built_in_caps_are_500_and_1000(
     )
     assert [hook("stop", stop()).held for _ in range(2)] == [True, False]
     assert continuations(raw) == cap
+
+
+def test_a_session_with_two_rows_has_the_larger_cap(hook: Hook, raw: sqlite3.Connection) -> None:
+    own(raw, "task-00", "reviewing", ME)
+    own(raw, "task-03", "working", ME)
+    raw.execute("INSERT INTO podium_sessions (session_id, continuations) VALUES (?, 500)", (ME,))
+    assert hook("stop", stop()).held
+
+
+def test_the_conductor_is_told_when_the_client_will_end_the_turn_all_the_same(
+    hook: Hook, raw: sqlite3.Connection
+) -> None:
+    own(raw, "task-03", "working", ME)
+    mails = []
+    for active in (False, True, True, True, False):
+        cap = {"CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "2"}
+        assert hook("stop", stop(stop_hook_active=active), **cap).held
+        mails.append(raw.execute("SELECT count(*) FROM orchestration_messages").fetchone()[0])
+    assert mails[:3] == [0, 0, 1]  # two blocks in a row it accepts
+    assert mails[3] == mails[4]  # a new prompt of the person's: the client counts anew
 
 
 def test_the_count_is_kept_over_resume_and_compaction(hook: Hook, raw: sqlite3.Connection) -> None:

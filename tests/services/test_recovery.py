@@ -247,15 +247,28 @@ def test_a_living_musicians_task_is_not_handed_off_unless_it_is_forced(
     raw: sqlite3.Connection, store: Store, scratch: Scratch, state: str
 ) -> None:
     protocol.own(raw, T, state, "s1")
-    found = evidence(store, scratch, alive=True)
+    for alive in (True, None):  # one that cannot be seen from here has shown life all the same
+        found = evidence(store, scratch, alive=alive)
+        with pytest.raises(PodiumError, match="musician-task-03 is alive"):
+            recovery.check_handoff(found, force=False)
+        recovery.check_handoff(found, force=True)
 
-    with pytest.raises(PodiumError, match="musician-task-03 is alive"):
-        recovery.check_handoff(found, force=False)
-
-    recovery.check_handoff(found, force=True)
     recovery.check_handoff(evidence(store, scratch, alive=False), force=False)
     age(raw, T, 600)
     recovery.check_handoff(evidence(store, scratch, alive=True), force=False)
+
+
+def test_a_task_that_changed_since_it_was_looked_at_is_not_handed_off(
+    played: sqlite3.Connection, store: Store, scratch: Scratch
+) -> None:
+    found = evidence(store, scratch)
+    move(played, T, "needs_review")
+    before = everything(played)
+
+    with pytest.raises(PodiumError, match="task-03 changed meanwhile"):
+        recovery.hand_off(store, scratch, OPERATOR, found, "")
+
+    assert everything(played) == before
 
 
 def test_nothing_is_handed_off_that_nobody_played_or_that_is_complete(
@@ -446,6 +459,27 @@ def test_a_dead_process_is_noted_in_every_live_state_once(
     after = everything(raw)
     assert sweep(store) == [("dead", T, False, f"podium conductor replace {T}")]
     assert everything(raw) == after
+
+
+def test_how_a_session_ended_is_what_the_first_who_noticed_said(
+    played: sqlite3.Connection, store: Store
+) -> None:
+    from podium.services import life
+
+    assert life.bury(store, "s1", "ended (logout)") == [T]
+    assert life.bury(store, "s1", "its process is gone") == []
+
+    ended = played.execute("SELECT ended FROM podium_sessions WHERE session_id = 's1'").fetchone()
+    assert ended[0] == "ended (logout)"
+
+
+def test_a_session_of_another_host_is_never_found_dead_from_here(
+    played: sqlite3.Connection, store: Store
+) -> None:
+    process_of(played)
+    played.execute("UPDATE podium_sessions SET host = 'elsewhere'")
+
+    assert sweep(store) == []
 
 
 @pytest.mark.parametrize(("alive", "kind"), [(True, "frozen"), (None, "stale")])

@@ -99,6 +99,27 @@ def test_a_process_of_another_host_is_left_alone(
     assert signals() == []
 
 
+def test_a_descendant_whose_pid_a_stranger_has_got_is_not_signalled(
+    witness: tuple[Process, Callable[[], list[str]]],
+    start: Callable[..., subprocess.Popen[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stranger, signals = witness
+    one = start("sleep", "300", start_new_session=True)
+    who = process.identify(one.pid)
+    assert who
+    former = Process(stranger.pid, str(int(stranger.started) - 1), stranger.host)
+    monkeypatch.setattr(process, "descendants", lambda _: [former])
+
+    assert process.end(who) == "ended"
+
+    os.kill(stranger.pid, signal.SIGUSR1)
+    end = time.monotonic() + 10
+    while not signals() and process.is_alive(stranger) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert signals() == [str(int(signal.SIGUSR1))]
+
+
 def test_a_process_that_does_not_listen_is_killed_after_the_grace(
     witness: tuple[Process, Callable[[], list[str]]],
 ) -> None:
@@ -158,6 +179,15 @@ def test_a_pid_file_begins_with_the_pid_and_gives_back_whom_it_names(tmp_path: P
     assert vars(found) == vars(me)
     assert pidfile.clear_stale(str(file)) == ""
     assert list(tmp_path.glob("musician-*")) == [file]
+
+
+def test_a_pid_file_of_another_host_stays(tmp_path: Path) -> None:
+    file = tmp_path / "musician-task-01.pid"
+    pidfile.write(str(file), Process(os.getpid(), "1", "elsewhere"))
+
+    assert pidfile.clear_stale(str(file)) == ""
+
+    assert file.exists()
 
 
 @pytest.mark.parametrize(

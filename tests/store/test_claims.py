@@ -141,6 +141,23 @@ def test_a_second_session_succeeds_once_the_owner(
     send(raw, "task-03", "b", "review_request")
 
 
+def test_a_letter_of_its_own_does_not_end_an_owner(raw: sqlite3.Connection) -> None:
+    own(raw, "task-03", "working", "a")
+    send(raw, "task-03", "a", "handoff")
+    move(raw, "task-03", "fix_proposed")
+    assert claim(raw, "task-03", "b") == 0
+
+
+def test_an_owner_that_was_handed_off_is_not_the_owner_again_by_its_next_step(
+    raw: sqlite3.Connection,
+) -> None:
+    own(raw, "task-03", "fix_proposed", "a")
+    send(raw, "task-03", "task-00", "handoff")
+    move(raw, "task-03", "needs_review")  # by one who has not heard of it
+    move(raw, "task-03", "fix_proposed")
+    assert claim(raw, "task-03", "b") == 1
+
+
 SIGNS: dict[str, Callable[[sqlite3.Connection], object]] = {
     "a heartbeat": lambda db: age(db, "task-03", 0),
     "a message": lambda db: send(db, "task-03", "a", "review_request"),
@@ -212,6 +229,18 @@ def test_a_row_changes_its_session_only_by_being_claimed(
     own(raw, "task-03", state, "a")
     before = everything(raw)
     said = outcome(raw, "UPDATE orchestration_tasks SET session_id = ?", session)
+    assert said in ("0 rows", "a row changes its session only by being claimed")
+    assert everything(raw) == before
+
+
+@pytest.mark.parametrize("continues", [None, "somebody else"])
+def test_a_session_that_podium_knows_takes_nothing_but_what_it_continues(
+    raw: sqlite3.Connection, continues: str | None
+) -> None:
+    own(raw, "task-03", "working", "a")
+    raw.execute("INSERT INTO podium_sessions (session_id, continues) VALUES ('b', ?)", (continues,))
+    before = everything(raw)
+    said = outcome(raw, "UPDATE orchestration_tasks SET session_id = 'b'")
     assert said in ("0 rows", "a row changes its session only by being claimed")
     assert everything(raw) == before
 
