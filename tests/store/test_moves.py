@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from itertools import product
+from typing import TYPE_CHECKING
 
 import pytest
 from protocol import (
@@ -19,6 +20,11 @@ from protocol import (
     row,
     send,
 )
+
+from podium.domain.errors import RuleRefused
+
+if TYPE_CHECKING:
+    from podium.store.base import Store
 
 KINDS = {"task-03": TASK_MOVES, "task-00": CONDUCTOR_MOVES, "fallback-s": FALLBACK_MOVES}
 LONG_AGO = "2001-01-01 00:00:00"
@@ -292,3 +298,43 @@ def test_a_heartbeat_from_the_future_does_not_make_an_owner_immortal(
 def test_a_new_task_belongs_to_nobody(raw: sqlite3.Connection) -> None:
     with pytest.raises(sqlite3.IntegrityError, match="by claiming"):
         add(raw, "task-03", "victim")
+
+
+TASK_TEXTS = ("instruction_path", "report_path", "last_error", "worked_by", "completed_at")
+
+
+@pytest.mark.parametrize("column", TASK_TEXTS)
+def test_a_blob_is_no_text_of_a_task(raw: sqlite3.Connection, column: str) -> None:
+    add(raw, "task-03")
+    with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+        raw.execute(f"UPDATE orchestration_tasks SET {column} = x'6869'")
+
+
+def test_a_blob_is_no_message(raw: sqlite3.Connection) -> None:
+    add(raw, "task-03")
+    with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+        raw.execute(
+            "INSERT INTO orchestration_messages (task_id, from_session, message, message_type) "
+            "VALUES ('task-03', 'task-00', x'6869', 'emergency')"
+        )
+
+
+def test_a_text_that_is_not_utf_8_is_shown_as_well_as_it_can_be(
+    raw: sqlite3.Connection, store: Store
+) -> None:
+    add(raw, "task-03")
+    raw.execute(
+        "INSERT INTO orchestration_messages (task_id, from_session, message, message_type) "
+        "VALUES ('task-03', 'task-00', CAST(x'6869ff' AS TEXT), 'emergency')"
+    )
+    (letter,) = store.all("messages", task_id="task-03", message_type=None, most=5)
+    assert letter["message"] == "hi\ufffd"
+
+
+def test_a_message_type_that_is_not_known_is_a_refusal_with_the_list(
+    raw: sqlite3.Connection, store: Store
+) -> None:
+    add(raw, "task-03")
+    row_of = {"task_id": "task-03", "from_session": "task-00", "message": "x"}
+    with pytest.raises(RuleRefused, match="claim_blocked"):
+        store.run("send", message_type="bogus", **row_of)

@@ -29,6 +29,10 @@ def queries() -> dict[str, str]:
     return dict(block.split("\n", 1) for block in blocks)
 
 
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
 def connect(path: str, wait: float, mode: str = "rw") -> sqlite3.Connection:
     """A connection that waits before anything else and never creates a file."""
     # urllib.parse.quote would cost every hook 3 ms; SQLite reads nothing but these three.
@@ -36,6 +40,8 @@ def connect(path: str, wait: float, mode: str = "rw") -> sqlite3.Connection:
     uri = f"file:{plain}?mode={mode}"
     db = sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None)
     db.row_factory = sqlite3.Row
+    # SQL can make a text of any bytes: one such must not make a whole run unreadable.
+    db.text_factory = _text
     # In WAL a commit then needs no fsync: a killed process loses nothing, a power cut at most the
     # last steps, and never half of one.
     db.execute("PRAGMA synchronous = NORMAL")
@@ -52,11 +58,11 @@ def refusal(error: sqlite3.Error, path: str, *, wrote: bool = False) -> PodiumEr
     text = str(error)
     if text.startswith("podium: "):
         return RuleRefused(text[len("podium: ") :])
+    if isinstance(error, sqlite3.IntegrityError):  # its text may quote a list with any word in it
+        return RuleRefused(f"the database refused it: {text}")
     if "locked" in text or "busy" in text:
         kept = KEPT if wrote else "nothing was written; try again"
         return StoreBusy(f"{path} stayed locked by another process; {kept}")
-    if isinstance(error, sqlite3.IntegrityError):
-        return RuleRefused(f"the database refused it: {text}")
     repair = {
         "readonly": "is read-only; make it and its folder writable",
         "disk is full": "cannot grow, the disk is full; free some space",

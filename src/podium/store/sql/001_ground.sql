@@ -18,7 +18,12 @@ CREATE TABLE orchestration_tasks (
     claims           INTEGER NOT NULL DEFAULT 0,  -- sessions that took the row, one after another
     owner_seen       TEXT,                        -- the owner's last sign of life; NULL: let go
     moves            INTEGER NOT NULL DEFAULT 0,  -- grows with every change of state or owner
-    actor            TEXT                         -- who makes the change being written; else NULL
+    actor            TEXT,                        -- who makes the change being written; else NULL
+    -- A blob in a column of text is no text to whoever reads it.
+    CHECK ('blob' NOT IN (typeof(task_id), typeof(instruction_path), typeof(session_id),
+                          typeof(worked_by), typeof(started_at), typeof(completed_at),
+                          typeof(report_path), typeof(last_heartbeat), typeof(last_error),
+                          typeof(actor)))
 ) WITHOUT ROWID;  -- REPLACE on a rowid would push out another row past every trigger
 CREATE INDEX orchestration_tasks_by_session ON orchestration_tasks (session_id);
 
@@ -28,7 +33,9 @@ CREATE TABLE orchestration_messages (
     from_session TEXT NOT NULL,
     message      TEXT NOT NULL,
     message_type TEXT NOT NULL CHECK (message_type IN (:message_types)),
-    timestamp    TEXT NOT NULL DEFAULT (datetime('now'))
+    timestamp    TEXT NOT NULL DEFAULT (datetime('now')),
+    CHECK ('blob' NOT IN (typeof(task_id), typeof(from_session), typeof(message),
+                          typeof(timestamp)))
 );
 CREATE INDEX orchestration_messages_by_task ON orchestration_messages (task_id, id);
 CREATE INDEX orchestration_messages_by_type ON orchestration_messages (message_type, id);
