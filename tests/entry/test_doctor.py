@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING, Callable
 import click
 import protocol
 import pytest
+from conftest import PLUGIN
 
 from podium.entry.cli import main
 
@@ -153,7 +157,7 @@ def without_hooks(project: Path) -> None:
     ("spoil", "name", "text"),
     [
         (corrupt, "database", ""),
-        (no_database, "database", "could not look"),
+        (no_database, "database", "file is not a database"),
         (newer, "database", "has schema 999"),
         (foreign, "database", "is not podium's"),
         (ahead, "clock", "in the future"),
@@ -171,6 +175,124 @@ def test_what_is_broken_is_named_and_ends_with_1(
     assert any(text in said and repair for said, repair in broken), lines
 
 
+def a_folder(project: Path) -> None:
+    (project / "comms.db").unlink()
+    (project / "comms.db").mkdir()
+
+
+def no_rules(project: Path) -> None:
+    with closing(sqlite3.connect(project / "comms.db")) as db:
+        for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
+            db.execute(f"DROP TRIGGER {name}")
+
+
+def a_changed_rule(project: Path) -> None:
+    with closing(sqlite3.connect(project / "comms.db")) as db:
+        rules = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+        name, text = next(rule for rule in rules if "RAISE" in rule[1])
+        db.execute(f"DROP TRIGGER {name}")
+        db.execute(text.replace("podium: ", "podium:  ", 1))
+
+
+def no_journal(project: Path) -> None:
+    with closing(sqlite3.connect(project / "comms.db")) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+
+
+def open_to_all(project: Path) -> None:
+    (project / "comms.db").chmod(0o644)
+    (project / "temp").chmod(0o755)
+
+
+def no_temp(project: Path) -> None:
+    (project / "temp").rmdir()
+
+
+def temp_leads_nowhere(project: Path) -> None:
+    (project / "temp").rmdir()
+    (project / "temp").symlink_to(project / "cleared at reboot" / "temp")
+
+
+def temp_is_a_file(project: Path) -> None:
+    (project / "temp").rmdir()
+    (project / "temp").write_text("mine")
+
+
+def a_former_run(project: Path) -> None:
+    file = project / "temp" / "musician-task-77.pid"
+    file.write_text(f"{2**22 - 7}\n1\n{os.uname().nodename}\n")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "name", "repair"),
+    [
+        (corrupt, "database", "podium init --archive"),
+        (no_database, "database", "podium init --archive"),
+        (a_folder, "database", "podium init --archive"),
+        (foreign, "database", "podium init --archive"),
+        (no_rules, "database", "podium init"),
+        (a_changed_rule, "database", "podium init"),
+        (no_journal, "database", "sqlite3 "),
+        (open_to_all, "database", "chmod 600 "),
+        (open_to_all, "temp", "chmod 700 "),
+        (no_temp, "temp", "podium init"),
+        (temp_leads_nowhere, "temp", "podium init"),
+        (temp_is_a_file, "temp", "mv "),
+        (a_former_run, "temp", "podium conductor sweep"),
+    ],
+)
+def test_a_repair_works_as_it_is_printed(
+    tmp_path: Path, spoil: Callable[[Path], None], name: str, repair: str
+) -> None:
+    project = tmp_path / "the project's own"  # a path that a shell would take apart
+    project.mkdir()
+    shell = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute(sys.argv[2])"
+    programs = {
+        "podium": [str(PLUGIN / "src" / "podium" / "__main__.py")],
+        "sqlite3": ["-c", shell],
+    }
+    for program, words in programs.items():
+        script = tmp_path / "programs" / program
+        script.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-I", *words])} "$@"\n')
+        script.chmod(0o755)
+
+    def type_in(line: str) -> str:
+        return subprocess.run(
+            ["/bin/sh", "-c", line], cwd=project, capture_output=True, text=True, check=False
+        ).stdout
+
+    def complaints() -> list[str]:
+        found = json.loads(type_in("podium doctor --json"))["findings"]
+        return [f["repair"] for f in found if f["name"] == name and f["repair"]]
+
+    type_in("podium init")
+    spoil(project)
+
+    typed, *_ = complaints()
+    assert typed.startswith(repair)
+    assert ("--archive" in typed) == ("--archive" in repair)
+    type_in(typed)
+    assert complaints() == []
+
+
+def test_a_run_outlives_the_loss_of_its_rules(ready: Podium, project: Path) -> None:
+    ready("conductor", "start", session="s-1")
+    no_rules(project)
+    assert "rules anew that it had lost" in ready("init").out
+    assert "rules anew" not in ready("init").out
+    with closing(sqlite3.connect(project / "comms.db")) as db:
+        assert db.execute("SELECT session_id FROM orchestration_tasks").fetchall() == [("s-1",)]
+        with pytest.raises(sqlite3.DatabaseError, match="podium: "):
+            db.execute("UPDATE orchestration_tasks SET state = 'working'")
+
+
+def test_a_pid_file_of_another_program_is_none_of_podiums(ready: Podium, project: Path) -> None:
+    (project / "temp" / "server.pid").write_text("1\n")
+    assert findings(ready)["temp"][0][0] == "ok"
+    ready("conductor", "sweep")
+    assert (project / "temp" / "server.pid").exists()
+
+
 def test_without_python_the_hooks_are_broken(
     ready: Podium, client: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -184,11 +306,13 @@ def test_without_python_the_hooks_are_broken(
     assert client.exists()
 
 
-def test_a_lock_that_nobody_lets_go_is_broken(ready: Podium, project: Path) -> None:
+@pytest.mark.parametrize("journal", ["WAL", "DELETE"])  # without WAL nobody can even read
+def test_a_lock_that_nobody_lets_go_is_broken(ready: Podium, project: Path, journal: str) -> None:
     with closing(protocol.connect(project / "comms.db")) as db:
-        db.execute("BEGIN IMMEDIATE")
+        db.execute(f"PRAGMA journal_mode = {journal}")
+        db.execute("BEGIN EXCLUSIVE")
         lines = findings(ready, expect=1)["database"]
-        assert any("kept it locked" in text for _, text, _ in lines)
+        assert any("locked" in text and "fuser -v " in repair for _, text, repair in lines)
         db.execute("ROLLBACK")
 
 

@@ -215,15 +215,37 @@ def test_only_podiums_own_skills_never_ask(hook: Hook, name: str) -> None:
     assert hook("participant permission", event, PODIUM_DB="x").said is None
 
 
-def test_a_musician_cannot_move_the_run_aside(
-    raw: sqlite3.Connection, podium: Podium, project: Path
+def test_however_it_is_spelt_a_sessions_shell_speaks_for_that_session(
+    raw: sqlite3.Connection, podium: Podium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own(raw, "task-00", "watching", BOSS)
+    own(raw, "task-01", "error", ME)
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", ME)  # as the client sets it
+
+    refused = podium("conductor", "fix", "task-01", "-m", "forged", session=BOSS, expect=1)
+
+    assert f"this is session {ME}" in refused.err
+    assert row(raw, "task-01")["state"] == "error"
+    podium("musician", "beat", session=ME)
+    refused = podium("init", "--archive", session=BOSS, expect=1)
+    assert f"this is session {ME}" in refused.err
+
+
+@pytest.mark.parametrize("session", [ME, "somebody-else"])
+def test_only_the_conductor_moves_a_live_run_aside(
+    raw: sqlite3.Connection, podium: Podium, project: Path, session: str
 ) -> None:
     own(raw, "task-00", "watching", BOSS)
     own(raw, "task-01", "working", ME)
 
-    assert "task-01" in podium("init", "--archive", session=ME, expect=1).err
+    assert "conductor" in podium("init", "--archive", session=session, expect=1).err
     assert row(raw, "task-01")["state"] == "working"
     assert list(project.glob("comms-*.db")) == []
+
+    podium("conductor", "abandon", "task-01", "-m", "enough")
+    raw.close()
+    podium("init", "--archive", session=session)
+    assert list(project.glob("comms-*.db"))
 
 
 @pytest.mark.parametrize("option", ["--html", "--svg"])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,18 @@ def test_a_task_id_that_would_be_a_path_is_refused(scratch: Scratch, task_id: st
     with pytest.raises(WrongUsage):
         scratch.log(task_id, "text", 5)
     assert not os.path.exists(scratch.folder)
+
+
+def test_a_folder_that_is_a_link_to_one_that_was_cleared_is_made_again(tmp_path: Path) -> None:
+    target = tmp_path / "cleared" / "temp"
+    (tmp_path / "temp").symlink_to(target)
+    scratch = Scratch(str(tmp_path / "temp"))
+    scratch.log(TASK, "task claimed", 7)
+    assert target.stat().st_mode & 0o777 == 0o700
+
+    shutil.rmtree(target)
+    scratch.write_handoff(PLAYER, "the context is full", 80)
+    assert os.listdir(target) == [os.path.basename(scratch.handoff_path(TASK))]
 
 
 def test_a_line_that_was_left_unended_is_ended_first(scratch: Scratch) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import pytest
 from conftest import PLUGIN
+from filelock import FileLock
 from protocol import add, age, claim, everything, move, row
 
 from podium.stage import pidfile, process
@@ -28,7 +29,7 @@ import json, os, sqlite3, subprocess, sys, time
 words = sys.argv[1:]
 if words == ["--version"]:
     sys.exit(print("2.1.327 (Claude Code)"))
-session = words[words.index("--session-id") + 1]
+session = words[words.index("--resume" if "--resume" in words else "--session-id") + 1]
 db = sqlite3.connect(os.environ["PODIUM_DB"])
 ask = "SELECT task_id FROM podium_sessions WHERE session_id = ?"
 known = db.execute(ask, (session,)).fetchone()
@@ -194,6 +195,47 @@ def test_a_live_process_is_ended_by_its_pid_file_when_its_database_was_moved_asi
     assert not house.pid_file.exists()
 
 
+@pytest.mark.parametrize("worktree", [False, True])
+def test_a_temp_folder_that_is_a_link_to_one_that_was_cleared_is_made_again(
+    house: House, *, worktree: bool
+) -> None:
+    temp, target = house.project / "temp", house.project.parent / "cleared" / "temp"
+    shutil.rmtree(temp)
+    temp.symlink_to(target)
+    if worktree:
+        house.settings(backend="headless", wait=20, worktree=True)
+        git = ("git", "-c", "user.name=x", "-c", "user.email=x@y")
+        for words in (("init", "-q"), ("commit", "-q", "--allow-empty", "-m", "begin")):
+            subprocess.run([*git, *words], cwd=house.project, check=True)
+
+    house.podium("conductor", "launch", "task-01")
+
+    assert house.pid_file.exists()
+    assert (target / "worktrees").exists() == worktree
+
+
+def test_a_sweep_removes_the_pid_files_of_former_runs_and_signals_nobody(house: House) -> None:
+    begun = json.loads(house.podium("--json", "conductor", "launch", "task-01"))
+    stranger = subprocess.Popen(["sleep", "300"])
+    try:
+        who = process.identify(stranger.pid)
+        assert who
+        former = process.Process(who.pid, str(int(who.started) - 1), who.host)
+        left = house.project / "temp" / "musician-task-77.pid"
+        pidfile.write(str(left), former)
+
+        told = house.podium("conductor", "sweep")
+
+        assert "musician-task-77.pid named pid" in told
+        assert not left.exists()
+        assert stranger.poll() is None
+        assert house.pid_file.exists()
+        assert process.started(begun["pid"])
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
 def test_wrong_launch_settings_are_named_all_at_once(house: House) -> None:
     house.settings(backend="xterm", worktree="yes", shout=True)
 
@@ -267,6 +309,52 @@ def test_a_sweep_closes_the_window_of_a_task_that_ended_a_while_ago(house: House
 
     assert process.started(begun["pid"]) is None
     assert "settled" not in house.podium("conductor", "sweep")
+
+
+def test_a_sweep_passes_over_a_task_whose_lock_another_command_has(house: House) -> None:
+    begun = json.loads(house.podium("--json", "conductor", "launch", "task-01"))
+    claim(house.db, "task-01", begun["session_id"])
+    move(house.db, "task-01", "complete")
+    age(house.db, "task-01", 60)
+
+    with FileLock(str(house.pid_file.with_suffix(".lock"))):
+        assert "settled" not in house.podium("conductor", "sweep")
+        assert process.started(begun["pid"])
+
+    assert "settled" in house.podium("conductor", "sweep")
+
+
+def test_a_client_behind_a_wrapper_that_stays_has_come_and_ends_with_it(house: House) -> None:
+    shutil.move(house.project / "bin" / "claude", house.project / "bin" / "inner")
+    house.client(f'#!/bin/sh\n"{house.project}/bin/inner" "$@"\nexit $?\n')
+
+    begun = json.loads(house.podium("--json", "conductor", "launch", "task-01"))
+
+    with house.db as db:
+        inner = db.execute("SELECT pid FROM podium_sessions").fetchone()[0]
+    assert inner != begun["pid"]
+    house.podium("conductor", "close", "task-01", "--now")
+    assert process.started(inner) is None
+
+
+def test_a_second_repair_resumes_the_session_out_of_the_window_of_the_first(house: House) -> None:
+    begun = json.loads(house.podium("--json", "conductor", "launch", "task-01"))
+    claim(house.db, "task-01", begun["session_id"])
+    move(house.db, "task-01", "complete")
+    transcript = house.project / "transcript.jsonl"
+    transcript.touch()
+    house.db.execute("UPDATE podium_sessions SET transcript_path = ?", (str(transcript),))
+    words = ("repair", "task-01", "--found-by", "task-02", "--error", "e", "--fix", "f")
+    pids = []
+
+    for name in ("task-01-fix", "task-01-fix2"):
+        found = json.loads(house.podium("--json", "conductor", *words))
+        assert (found["task_id"], found["session_id"]) == (name, begun["session_id"])
+        pids.append(found["pid"])
+        claim(house.db, name, begun["session_id"])
+        move(house.db, name, "complete")
+
+    assert process.started(pids[0]) is None
 
 
 def test_in_a_tmux_session_the_musician_gets_a_window_there_and_nothing_else_is_touched(

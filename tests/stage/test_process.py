@@ -191,8 +191,10 @@ def test_a_pid_file_of_another_host_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "123\n", "abc\n1\nhost\n", "\n\n\n", "\0", "12 34\nx\nhost\n"]
-)
+    "text",
+    ["", "123\n", "abc\n1\nhost\n", "\n\n\n", "\0", "12 34\nx\nhost\n", "²\n1\nhost\n",
+     "9" * 5000 + "\n1\nhost\n"],
+)  # fmt: skip
 def test_a_pid_file_that_proves_nobody_is_removed_and_nobody_is_signalled(
     tmp_path: Path, text: str
 ) -> None:

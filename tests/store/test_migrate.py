@@ -158,6 +158,25 @@ def test_making_a_database_that_exists_keeps_every_row(db: Path) -> None:
         assert [task["session_id"] for task in store.all("tasks")] == ["a"]
 
 
+def test_rules_that_were_lost_are_made_anew_and_only_then(db: Path) -> None:
+    with closing(migrate.create(str(db))) as store:
+        dropped, changed, *_ = sorted(triggers())
+        before = store.change()
+        assert migrate.restore_rules(store) == []
+        text = store.command("SELECT sql FROM sqlite_master WHERE name = :n", {"n": changed})
+        (kept,) = text.fetchone()
+        for name in (dropped, changed):
+            store.command(f"DROP TRIGGER {name}")
+        store.command(kept + " ")
+        assert migrate.restore_rules(store) == [dropped]
+        store.command(f"DROP TRIGGER {changed}")
+        store.command(kept.replace("BEGIN", "WHEN 0 BEGIN" if "WHEN" not in kept else "BEGIN "))
+        assert migrate.lost_rules(store) == [changed]
+        assert migrate.restore_rules(store) == [changed]
+        assert migrate.lost_rules(store) == []
+        assert store.change() == before
+
+
 def test_ten_processes_make_one_database(project: Path) -> None:
     path = project / "comms.db"
     results = race(path, "make", 10)

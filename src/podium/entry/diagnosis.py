@@ -9,17 +9,19 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from podium.domain.errors import NotSetUp, PodiumError
+from podium.domain.errors import NotSetUp, PodiumError, StoreBroken, StoreBusy
 from podium.services import forms
-from podium.stage import background, client, headless, kitty, pidfile, process, tmux
+from podium.stage import background, client, headless, kitty, pidfile, tmux
 from podium.stage.base import Facts
 from podium.store.health import LARGE_LOG, Health
+from podium.store.migrate import SWITCH
 from podium.store.sqlite import SCHEMA
 
 if TYPE_CHECKING:
@@ -182,7 +184,9 @@ def the_client(place: Place) -> Iterator[Finding]:
     number = background.version(found, place.facts)
     version = ".".join(map(str, number))
     if not number:
-        yield Finding("client", BROKEN, f"{found} does not tell its version", f"{found} --version")
+        yield Finding(
+            "client", BROKEN, f"{found} does not tell its version", shlex.join([found, "--version"])
+        )
     elif number < OLDEST_CLIENT:
         oldest = ".".join(map(str, OLDEST_CLIENT))
         text = f"{version} is older than {oldest}, the oldest that podium is tested with"
@@ -210,7 +214,8 @@ def plugin(place: Place) -> Iterator[Finding]:
     if client.is_enabled(place.facts, root):
         yield Finding("plugin", OK, f"enabled, with hooks for {registered}")
         return
-    add = f"claude plugin marketplace add {client.PLUGIN} && claude plugin install podium@podium"
+    add = shlex.join(["claude", "plugin", "marketplace", "add", client.PLUGIN])
+    add += " && claude plugin install podium@podium"
     yield Finding("plugin", WARNING, "not enabled in the client; launched sessions have it", add)
 
 
@@ -256,43 +261,74 @@ def database(place: Place) -> Iterator[Finding]:
     if not os.path.exists(path):
         yield Finding(name, WARNING, f"there is none at {path}", "podium init")
         return
-    health = Health(path)
     shown = os.path.relpath(path, place.settings.root)
-    if health.version == 0:
-        yield Finding(name, BROKEN, f"{shown} is not podium's", "podium init --archive")
-    elif health.version > SCHEMA:
-        text = f"{shown} has schema {health.version}, this podium knows {SCHEMA}"
-        yield Finding(name, BROKEN, text, "update the plugin: claude plugin update podium@podium")
-    elif not health.is_whole:
-        yield Finding(name, BROKEN, f"{shown}: {health.faults[0]}", "podium init --archive")
-    elif health.lost_rules:
-        text = f"{shown} lost {len(health.lost_rules)} of its rules ({health.lost_rules[0]})"
+    hidden = _hidden(path, shown)
+    if hidden:
+        yield hidden
+        return
+    try:
+        health = Health(path)
+    except StoreBusy as error:
+        yield Finding(name, BROKEN, str(error), shlex.join(["fuser", "-v", path]))
+        return
+    except StoreBroken as error:
+        if "--archive" not in str(error):  # a full disk, say: the run itself may be sound
+            raise
+        text = f"{shown} cannot be used ({error.__cause__})"
         yield Finding(name, BROKEN, text, "podium init --archive")
-    elif health.is_networked:
-        text = f"{shown} is on {health.system}, where SQLite loses data"
-        yield Finding(
-            name, BROKEN, text, "set PODIUM_DB to a path on a local disk, then podium init"
-        )
-    else:
-        size = os.path.getsize(path) // 1024
-        text = f"{shown} is whole: schema {health.version}, {health.journal}, {size} kB"
-        yield Finding(name, OK, text + (f" on {health.system}" if health.system else ""))
+        return
+    yield _judged(health, path, shown)
     yield from _kept(health, path)
     if health.newest:
         yield from _signs(health.newest)
+
+
+def _judged(health: Health, path: str, shown: str) -> Finding:
+    """What the file is."""
+    name = "database"
+    if health.version == 0:
+        return Finding(name, BROKEN, f"{shown} is not podium's", "podium init --archive")
+    if health.version > SCHEMA:
+        text = f"{shown} has schema {health.version}, this podium knows {SCHEMA}"
+        return Finding(name, BROKEN, text, "claude plugin update podium@podium")
+    if not health.is_whole:
+        return Finding(name, BROKEN, f"{shown}: {health.faults[0]}", "podium init --archive")
+    if health.lost_rules:
+        text = f"{shown} lost {len(health.lost_rules)} of its rules ({health.lost_rules[0]})"
+        return Finding(name, BROKEN, text, "podium init")
+    if health.is_networked:
+        text = f"{shown} is on {health.system}, where SQLite loses data"
+        return Finding(
+            name, BROKEN, text, "set PODIUM_DB to a path on a local disk, then podium init"
+        )
+    size = os.path.getsize(path) // 1024
+    text = f"{shown} is whole: schema {health.version}, {health.journal}, {size} kB"
+    return Finding(name, OK, text + (f" on {health.system}" if health.system else ""))
+
+
+def _hidden(path: str, shown: str) -> Finding | None:
+    """Why the file cannot even be opened; None when it can."""
+    if not os.path.isfile(path):
+        return Finding("database", BROKEN, f"{shown} is no file", "podium init --archive")
+    for what, mode in ((os.path.dirname(path), "u+rwx"), (path, "600")):
+        if not os.access(what, os.R_OK | os.W_OK):
+            repair = shlex.join(["chmod", mode, what])
+            return Finding("database", BROKEN, f"{what} cannot be read and written", repair)
+    return None
 
 
 def _kept(health: Health, path: str) -> Iterator[Finding]:
     """How the file is kept."""
     if health.mode & FOREIGN_EYES:
         text = f"others may read {path} (mode {health.mode:o})"
-        yield Finding("database", WARNING, text, f"chmod 600 {path}")
+        yield Finding("database", WARNING, text, shlex.join(["chmod", "600", path]))
     if health.version and health.journal != "wal":
         text = f"its journal is {health.journal}, so readers and writers wait for each other"
-        yield Finding("database", WARNING, text, f"sqlite3 {path} 'PRAGMA journal_mode = WAL'")
+        switch = shlex.join(["sqlite3", path, SWITCH])
+        yield Finding("database", WARNING, text, switch)
     if health.is_locked:
-        text = "another process has kept it locked for 2 s, so nothing can be written"
-        yield Finding("database", BROKEN, text, f"find it and end it: fuser {path}")
+        text = "another process has kept it locked for 2 s, so nothing can be written; end it"
+        yield Finding("database", BROKEN, text, shlex.join(["fuser", "-v", path]))
     if health.log > LARGE_LOG:
         text = f"{health.log // 2**20} MB of log wait for a reader that does not end"
         yield Finding("database", WARNING, text, "end what reads the database: podium status")
@@ -325,19 +361,24 @@ def scratch(place: Place) -> Iterator[Finding]:
     """temp/, and PID files that name nobody any more."""
     folder = place.settings.path("temp")
     if not os.path.isdir(folder):
-        if os.path.exists(place.settings.database):
+        if os.path.exists(folder):
+            aside = shlex.join(["mv", folder, f"{folder}.old"])
+            text = f"{folder} is no folder, something else is in its place"
+            yield Finding("temp", BROKEN, text, f"{aside} && podium init")
+        elif os.path.exists(place.settings.database):
             yield Finding("temp", WARNING, f"there is no {folder}", "podium init")
         return
     if not os.access(folder, os.W_OK | os.X_OK):
-        yield Finding("temp", BROKEN, f"{folder} cannot be written", f"chmod u+rwx {folder}")
+        yield Finding(
+            "temp", BROKEN, f"{folder} cannot be written", shlex.join(["chmod", "u+rwx", folder])
+        )
         return
     mode = os.stat(folder).st_mode & 0o777
     if mode & FOREIGN_EYES:
         text = f"others may read {folder} (mode {mode:o}): prompts, logs, handoffs"
-        yield Finding("temp", WARNING, text, f"chmod 700 {folder}")
-    files = [name for name in os.listdir(folder) if name.endswith(".pid")]
-    named = {name: pidfile.read(os.path.join(folder, name)) for name in files}
-    stale = sorted(n for n, who in named.items() if not who or process.is_alive(who) is False)
+        yield Finding("temp", WARNING, text, shlex.join(["chmod", "700", folder]))
+    files = pidfile.every(folder).values()
+    stale = [os.path.basename(file) for file in files if pidfile.is_nobody(pidfile.read(file))]
     if stale:
         text = f"{len(stale)} PID files name nobody any more ({', '.join(stale[:3])})"
         yield Finding("temp", WARNING, text, "podium conductor sweep")

@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+CLIENT_SESSION = "CLAUDE_CODE_SESSION_ID"  # set by the client for its shell
 DATABASE, SETTINGS = "comms.db", "podium.json"
 PATHS = {
     "temp": "temp",
@@ -22,7 +23,7 @@ PATHS = {
 
 def session_id(env: Mapping[str, str], given: str | None = None) -> str | None:
     """Who is speaking, the first that is set; None is a person at a terminal."""
-    return given or env.get("CLAUDE_SESSION_ID") or env.get("CLAUDE_CODE_SESSION_ID") or None
+    return given or env.get("CLAUDE_SESSION_ID") or env.get(CLIENT_SESSION) or None
 
 
 def bells_folder(env: Mapping[str, str]) -> str | None:

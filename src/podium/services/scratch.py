@@ -122,6 +122,12 @@ class Handoff:
     def _some(self, section: str) -> list[str]:
         return [item for item in self.sections.get(section, []) if not _NOTHING.match(item)]
 
+    @property
+    def gaps(self) -> str:
+        """How many places were not filled in; empty when none was left."""
+        places = f"{self.unfilled} place" + "s" * (self.unfilled != 1)
+        return f"{places} not filled in" if self.unfilled else ""
+
     def is_by(self, session_id: str | None, worked_by: str | None) -> bool:
         """Whether it says itself that this session wrote it, in this turn at the task."""
         return bool(session_id) and (self.session_id, self.worked_by) == (session_id, worked_by)
@@ -367,7 +373,7 @@ class Scratch:
         path = self.handoff_path(task.task_id)
         notes = self.notes(task.task_id)
         try:
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            os.makedirs(os.path.realpath(self.folder), mode=0o700, exist_ok=True)
             with open(path, "x", encoding="utf-8") as file:
                 at = time.gmtime(os.fstat(file.fileno()).st_mtime)
                 stamp = time.strftime("%Y-%m-%d %H:%M:%S", at)
@@ -405,7 +411,7 @@ def _unwritable(path: str, why: str | None) -> str:
 def _append(path: str, text: str) -> int:
     """Add whole lines by one write; the size before. A line left unended is ended first."""
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        os.makedirs(os.path.realpath(os.path.dirname(path)), mode=0o700, exist_ok=True)
         # No link is followed: what is logged is somebody's text, and it stays in this folder.
         file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:

@@ -76,7 +76,7 @@ class Play:
 
     def write(self, **more: object) -> None:
         """Write what the player reads. The specification is for its eyes only; it removes it."""
-        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        os.makedirs(os.path.realpath(self.folder), mode=0o700, exist_ok=True)
         with private(self.file("prompt")) as file:
             file.write(self.prompt.encode("utf-8"))
         spec = {

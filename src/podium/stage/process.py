@@ -56,7 +56,7 @@ def is_alive(process: Process) -> bool | None:
 def client(env: Mapping[str, str]) -> Process | None:
     """The client that runs this hook: what it says of itself, else our parent."""
     told = env.get("CLAUDE_PID", "")
-    return identify(int(told) if told.isdigit() else os.getppid())
+    return identify(int(told) if told.isdecimal() else os.getppid())
 
 
 def end(process: Process, grace: float = GRACE) -> str:

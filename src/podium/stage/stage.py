@@ -153,6 +153,10 @@ class Stage:
         """Whether this very process still runs; None when it is on another host."""
         return process.is_alive(who)
 
+    def descends(self, pid: int, who: Process) -> bool:
+        """Whether the process with this pid came from that one, and both run."""
+        return any(child.pid == pid for child in process.descendants(who))
+
     def player(self, task_id: str) -> Process | None:
         """The process that the PID file of a task names."""
         return pidfile.read(pidfile.path(self.temp, task_id))
@@ -160,6 +164,11 @@ class Stage:
     def clear_stale(self, task_id: str) -> str:
         """Remove a PID file that names nobody who plays; what it was, empty when it may stay."""
         return pidfile.clear_stale(pidfile.path(self.temp, task_id))
+
+    def clear_all_stale(self) -> dict[str, str]:
+        """The same for every PID file, of whatever run: task id → what it was."""
+        notes = {t: pidfile.clear_stale(file) for t, file in pidfile.every(self.temp).items()}
+        return {task_id: note for task_id, note in notes.items() if note}
 
     def waiting_for(self) -> dict[str, str]:
         """Session id → what it waits for, for all sessions that the client itself lists."""

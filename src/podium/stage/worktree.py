@@ -20,7 +20,7 @@ def make(root: str, folder: str, task_id: str) -> str:
     path = place(folder, task_id)
     if os.path.exists(os.path.join(path, ".git")):
         return path
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    os.makedirs(os.path.realpath(os.path.dirname(path)), mode=0o700, exist_ok=True)
     branch = f"podium/{task_id}"
     known = _git(root, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}").returncode == 0
     _git(root, "worktree", "prune")

@@ -6,9 +6,8 @@ import os
 
 from podium.domain.errors import StoreBusy
 
-from .migrate import NETWORKED, file_system
+from .migrate import NETWORKED, file_system, lost_rules
 from .sqlite import SCHEMA, SqliteStore
-from .triggers import triggers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Health:
             self.lost_rules: list[str] = []
             if self.version == SCHEMA:
                 self.newest = store.one("newest_signs") or {}
-                self.lost_rules = _lost_rules(store)
+                self.lost_rules = lost_rules(store)
         finally:
             store.close()
 
@@ -50,13 +49,6 @@ class Health:
     def is_networked(self) -> bool:
         """Whether it lies where SQLite loses data."""
         return self.system in NETWORKED
-
-
-def _lost_rules(store: SqliteStore) -> list[str]:
-    """The rules that somebody dropped or changed: whoever may write the file can."""
-    found = store.command("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
-    kept = {str(row[0]): str(row[1]) for row in found}
-    return sorted(name for name, text in triggers().items() if kept.get(name) != text)
 
 
 def _is_locked(store: SqliteStore) -> bool:

@@ -88,6 +88,22 @@ def _make_triggers(store: SqliteStore) -> None:
         store.command(text)
 
 
+def lost_rules(store: SqliteStore) -> list[str]:
+    """The rules that somebody dropped or changed: whoever may write the file can."""
+    found = store.command("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+    kept = {str(row[0]): str(row[1]) for row in found}
+    return sorted(name for name, text in triggers().items() if kept.get(name) != text)
+
+
+def restore_rules(store: SqliteStore) -> list[str]:
+    """Make the rules anew if any was lost; those that were."""
+    with store.transaction():
+        lost = lost_rules(store)
+        if lost:
+            _make_triggers(store)
+    return lost
+
+
 def create(path: str, wait: float = 15.0) -> SqliteStore:
     """The store at this path, made if there is none. Keeps what is there; mode 0600."""
     system = file_system(os.path.dirname(os.path.abspath(path)))

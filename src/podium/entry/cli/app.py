@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar
 import click
 
 from podium.domain.errors import REFUSED, USAGE, PodiumError, WrongUsage
-from podium.entry.settings import Settings, bells_folder, find_root, session_id
+from podium.entry.settings import CLIENT_SESSION, Settings, bells_folder, find_root, session_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,13 +52,31 @@ class App:
     @property
     def caller(self) -> Caller:
         """The speaker with its rows, as the database knows it."""
+        return self.speaker(self.store)
+
+    def speaker(self, store: Store) -> Caller:
+        """The same, by this store. In a client's shell it is the client who says who types."""
         from podium.services.callers import identify
 
-        return identify(self.store, self.session_id)
+        caller, client = identify(store, self.session_id), self.env.get(CLIENT_SESSION)
+        if (
+            self.given_session
+            and client
+            and identify(store, client).session_id != caller.session_id
+        ):
+            raise PodiumError(
+                f"this is session {client}, and a session speaks for itself; leave out --session"
+            )
+        return caller
+
+    def find(self, given: str) -> str:
+        """Where a file named by the user is: here, as in a worktree, else in the root."""
+        here = os.path.abspath(given)
+        return here if os.path.isfile(here) else os.path.join(self.settings.root, given)
 
     def path(self, given: str, *, must_exist: bool = True) -> str:
         """A file named by the user, relative to the root as the messages want it."""
-        full = os.path.join(self.settings.root, given)
+        full = self.find(given)
         if must_exist and not os.path.isfile(full):
             raise PodiumError(
                 f"there is no file {clean(given)}; write it first, then run this again"

@@ -26,7 +26,8 @@ def group() -> None:
 def init(app: App, archive: bool) -> None:
     """Set the project up: database, temp/, .gitignore lines, row task-00. Keeps what is there.
 
-    A session that plays a task of the present run cannot move it aside.
+    Rules that an existing database has lost are made anew.
+    No session but its conductor can move a run aside that has live tasks.
     """
     from podium.store import migrate
 
@@ -34,12 +35,12 @@ def init(app: App, archive: bool) -> None:
     if "://" in database:
         _ = app.store
     if archive and app.session_id is not None:
-        _check_archive(database, app.session_id)
+        _check_archive(app)
     stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
     try:
         moved = migrate.archive(database, stamp) if archive else None
         os.makedirs(os.path.dirname(database), exist_ok=True)
-        os.makedirs(app.settings.path("temp"), mode=0o700, exist_ok=True)
+        os.makedirs(os.path.realpath(app.settings.path("temp")), mode=0o700, exist_ok=True)
         store = migrate.create(database)
     except OSError as error:
         raise NotSetUp(
@@ -48,6 +49,7 @@ def init(app: App, archive: bool) -> None:
         ) from error
     try:
         with store.transaction():
+            restored = migrate.restore_rules(store)
             fresh = store.one("task", task_id=CONDUCTOR_ROW) is None
             if fresh:
                 store.run(
@@ -66,26 +68,35 @@ def init(app: App, archive: bool) -> None:
     lines = [f"{'Made' if fresh else 'Kept'} {shown} in {root}."]
     if moved:
         lines.insert(0, f"Moved the old database to {os.path.relpath(moved, root)}.")
+    if restored:
+        lines.append(f"Made {len(restored)} rules anew that it had lost.")
     lines.append("Next: podium conductor start, in the session that conducts.")
     app.show(
-        {"root": root, "database": database, "made": fresh, "archived": moved, "ignored": ignored},
+        {
+            "root": root,
+            "database": database,
+            "made": fresh,
+            "archived": moved,
+            "ignored": ignored,
+            "restored": restored,
+        },
         lines,
     )
 
 
-def _check_archive(database: str, session_id: str) -> None:
+def _check_archive(app: App) -> None:
     """Nothing, or why this session may not take the run from everybody in it."""
-    from podium.services.callers import identify, require_conductor
+    from podium.services import overview
+    from podium.services.callers import require_conductor
     from podium.store import open_store
 
     try:
-        store = open_store(database)
+        store = open_store(app.settings.database)
     except PodiumError:
         return  # nobody plays in what cannot be read
     with closing(store):
-        caller = identify(store, session_id)
-        if caller.live:
-            require_conductor(caller)
+        if overview.counts(store)[1]:
+            require_conductor(app.speaker(store))
 
 
 def _ignore(root: str) -> list[str]:
