@@ -14,6 +14,7 @@ import pytest
 from client.driver import Client, Terminal, until
 from client.model import Bash, Fail, Model, Play, Say, When
 from client.orchestra import Run, part
+from client.stagehand import EXIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,10 +119,7 @@ def test_a_full_disk_refuses_the_step_whole_and_the_next_try_succeeds(
             When("Instructions: docs", fill),
             When("disk is full", free),
             When("retry 1/5", Say("I wait")),
-            When(
-                "THE VERDICT",
-                Bash("podium musician exit --reason x || podium musician exit --reason x"),
-            ),
+            When("THE VERDICT", Bash(EXIT)),
             When("task-01 is exited", Say("good night")),
         )
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from client.model import Bash, Play, Say, When
 from client.orchestra import BASH, ENV, Run, part
+from client.stagehand import EXIT
 
 if TYPE_CHECKING:
     from client.driver import Client
@@ -51,10 +52,7 @@ def test_a_stop_in_working_comes_back_with_the_state_and_the_next_command(
         Play(
             When("play", Bash("podium musician claim task-01")),
             When("You are musician-task-01", Say("I am done, I think")),
-            When(
-                "it is working, so the session goes on",
-                Bash("podium musician exit --reason tired || podium musician exit --reason tired"),
-            ),
+            When("it is working, so the session goes on", Bash(EXIT)),
             When("task-01 is exited", Say("now I am")),
         )
     )

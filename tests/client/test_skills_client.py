@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Callable
 
 import pytest
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 ENV = {"PODIUM_PYTHON": sys.executable}  # which has what podium needs
 REST = ("podium conductor start", "podium conductor rest")
-LEAVE = ("podium musician claim task-03", *["podium musician exit --reason 'the play is over'"] * 2)
+LEAVE = ("podium musician claim task-03", "podium musician exit --reason 'the play is over'")
 ASK = {
     "questions": [
         {
@@ -50,12 +51,16 @@ def run(project: Path, plugin: Path) -> Callable[..., str]:
 
 @pytest.fixture
 def concert(project: Path, run: Callable[..., str]) -> Path:
-    """A project with a run in which task-03 waits for a musician."""
+    """A project with a run in which task-03 waits for a musician, whose HANDOFF is there."""
     instructions = project / "docs" / "tasks" / "task-03.md"
     instructions.parent.mkdir(parents=True)
     instructions.write_text("1. Play.\n")
     run("init")
     run("conductor", "add", "task-03", "--instructions", "docs/tasks/task-03.md")
+    handoff = project / "temp" / "task-03-HANDOFF"
+    handoff.parent.mkdir(exist_ok=True)
+    handoff.write_text("# HANDOFF: task-03\n\n## Pending Steps\n- none\n")
+    os.utime(handoff, (time.time() + 3600,) * 2)  # after the claim that is to come
     return project
 
 

@@ -9,19 +9,19 @@ from typing import Callable
 from client.driver import Client, Terminal, until
 from client.model import Bash, Model, Play, Say, When
 from client.orchestra import Run, part
+from client.stagehand import EXIT
 
 # The record in docs/waiting.md was made with 180.
 WAIT = float(os.environ.get("PODIUM_TEST_WAIT", "8"))
 SUBMIT = (
     "podium musician submit --checkpoint 1/1 --smoothness 1 --summary done --files 1 --tests pass"
 )
-LEAVE = "podium musician exit --reason over || podium musician exit --reason over"
 MUSICIAN = Play(
     When("play", Bash("podium musician claim task-01")),
     When("You are musician-task-01", Bash(SUBMIT)),
     When("task-01 is needs_review (message", Say("I wait")),
     When("are you there", Say("yes, I am")),
-    When("THE VERDICT", Bash(LEAVE)),
+    When("THE VERDICT", Bash(EXIT)),
     When("task-01 is exited", Say("good night")),
 )
 
@@ -119,7 +119,7 @@ def test_mail_reaches_a_working_musician_at_its_next_tool_call_once(
                 Bash("touch started; for i in 1 2 3 4 5 6 7 8 9; do sleep 0.5; done"),
             ),
             When("STOP THE PRESS", Bash("echo second call")),
-            When("second call", Bash(LEAVE)),
+            When("second call", Bash(EXIT)),
             When("task-01 is exited", Say("good night")),
         )
     )

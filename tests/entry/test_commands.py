@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Callable
 import click
 import pytest
 from manual import BOSS, S1, S2, SUBMIT, command_of, leaves
-from protocol import connect, everything
+from protocol import age, connect, everything, move
 
 from podium.domain.rules import TASK_ID
 
@@ -281,3 +281,85 @@ def test_plain_output_is_short(run: Podium) -> None:
         ("why", "task-01"),
     ):
         assert len(run(*words).out.splitlines()) <= 10, words
+    assert len(run("musician", "siblings", session=S1).out.splitlines()) <= 10
+    assert len(run("musician", "siblings", "--all", session=S1).out.splitlines()) == 39
+
+
+def test_a_long_submission_is_shown_by_its_beginning(run: Podium) -> None:
+    for text in ("x" * 100_000, "x\n" * 1000):
+        form = {"checkpoint": "1/2", "smoothness": 2, "summary": text, "files": 3, "tests": "ok"}
+        run("musician", "submit", "--from", "-", session=S1, stdin=json.dumps(form).encode())
+        told = run("conductor", "review", "task-01", session=BOSS).out
+        assert len(told) < 6000
+        assert len(told.splitlines()) < 70
+        assert "podium messages task-01 --id" in told
+        run("conductor", "reject", "task-01", "-m", "shorter", session=BOSS)
+
+
+def test_why_knows_the_projects_own_presets(run: Podium, project: Path) -> None:
+    assert "is held" in run("why", "task-01").out
+    presets = {"execution": {"may_stop": ["working", "complete", "exited"]}}
+    (project / "podium.json").write_text(json.dumps({"presets": presets}))
+    assert "may stop: it may stop in working" in run("why", "task-01").out
+
+
+def test_a_session_that_let_its_task_go_claims_it_before_it_goes_on(
+    run: Podium, project: Path
+) -> None:
+    with closing(connect(project / "comms.db")) as db:
+        move(db, "task-01", "exited")
+    run("conductor", "fix", "task-01", "-m", "go on", session=BOSS)
+
+    refused = run("musician", "submit", *SUBMIT, session=S1, expect=1)
+
+    assert "podium musician claim task-01" in refused.err
+    run("musician", "claim", "task-01", session=S1)
+    run("musician", "submit", *SUBMIT, session=S1)
+
+
+def test_a_sign_of_life_of_a_session_that_was_replaced_is_refused(
+    run: Podium, project: Path
+) -> None:
+    with closing(connect(project / "comms.db")) as db:
+        age(db, "task-01", 600)
+    run("conductor", "recall", "task-01", session=BOSS)
+    run("musician", "claim", "task-01", session="another")
+
+    assert "was taken over by" in run("musician", "beat", session=S1, expect=1).err
+
+
+def test_a_report_is_found_where_its_writer_is(run: Podium, project: Path) -> None:
+    (project / "src").mkdir()
+    (project / "src" / "mine.md").write_text("Done.\n")
+    words = "musician finish --smoothness 1 --summary all --files 3 --tests pass --report"
+    run(*words.split(), "mine.md", session=S1, expect=1)
+    run(*words.split(), "src/mine.md", session=S1)
+
+
+def test_everything_wrong_with_a_plan_is_said_at_once(run: Podium, project: Path) -> None:
+    def item(number: int, **more: object) -> dict[str, object]:
+        return {"id": f"task-{number}", "instructions": "task.md", **more}
+
+    plan = {"tasks": [item(10, phase=0), item(11, after=["task-12"]), item(12, after=["task-11"]),
+                      item(13, instructions="nowhere.md"), item(14), item(14)]}  # fmt: skip
+    (project / "plan.json").write_text(json.dumps(plan))
+    said = run("conductor", "plan", "plan.json", session=BOSS, expect=1).err
+    for part in ("tasks[0].phase", "cycle task-1", "no file nowhere.md", "task-14 stands 2 times"):
+        assert part in said
+
+    long = [item(n, after=[f"task-{n - 1}"] if n > 100 else []) for n in range(100, 1000)]
+    (project / "plan.json").write_text(json.dumps({"tasks": long}))
+    assert "900 tasks added" in run("conductor", "plan", "plan.json", session=BOSS).out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "messages --id 99999999999999999999999",
+        "conductor add task-09 --instructions task.md --phase 99999999999999999999",
+        "wait --timeout nan",
+        "wait --timeout inf",
+    ],
+)
+def test_numbers_beyond_reason_are_wrong_usage(run: Podium, words: str) -> None:
+    run(*words.split(), expect=2)

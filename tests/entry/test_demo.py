@@ -6,7 +6,9 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -112,6 +114,49 @@ def test_what_is_kept_is_a_real_project(env: dict[str, str], tmp_path: Path) -> 
     deaths = {lane["task_id"]: lane["deaths"] for lane in json.loads(past)["lanes"]}
     assert deaths == {"task-00": 0, "task-01": 0, "task-02": 1, "task-03": 0}
     assert left_running(env) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(("command", "seen"), [("demo", "task-02-"), ("selftest", "")])
+def test_a_signal_that_ends_it_leaves_nothing_behind(
+    env: dict[str, str], tmp_path: Path, command: str, seen: str, number: signal.Signals
+) -> None:
+    started = subprocess.Popen(
+        [PLUGIN / "bin" / "podium", command],
+        cwd=tmp_path / "empty",
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    end = time.monotonic() + 60
+    while not any(seen in path.name for path in Path(env["TMPDIR"]).glob("podium-*/**/*")):
+        assert started.poll() is None, started.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    started.send_signal(number)
+    started.send_signal(number)  # as from a terminal that closes
+
+    _, err = started.communicate(timeout=60)
+    assert (started.returncode, err) == (128 + number, "")
+    assert left_running(env) == []
+    assert list(Path(env["TMPDIR"]).iterdir()) == []
+
+
+@pytest.mark.parametrize("on_path", [True, False])
+def test_what_is_kept_is_looked_at_by_a_name_that_can_be_typed(
+    env: dict[str, str], tmp_path: Path, *, on_path: bool
+) -> None:
+    if on_path:
+        env["PATH"] = os.pathsep.join((str(PLUGIN / "bin"), env["PATH"]))
+    lines = run(env, tmp_path, "--keep").stdout.splitlines()
+    (project,) = (line.removeprefix("Kept: ") for line in lines if line.startswith("Kept: "))
+    (there,) = (line.removeprefix("There: ") for line in lines if line.startswith("There: "))
+    name = shlex.split(there)[0]
+    assert name == ("podium" if on_path else str(PLUGIN / "bin" / "podium"))
+    for command in there.split(", "):
+        subprocess.run(command, shell=True, cwd=project, env=env, check=True, capture_output=True)
 
 
 def copy_of_the_plugin(folder: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Callable
@@ -97,7 +98,13 @@ def test_mail_that_could_not_be_printed_is_still_unread(
     assert "No unread mail" in run("musician", "inbox", session=S1).out
 
 
-def test_an_error_with_a_fix_and_the_fifth_error(run: Podium) -> None:
+def fill_in(project: Path) -> None:
+    """What only the musician knows goes into the HANDOFF of task-01."""
+    path = project / "temp" / "task-01-HANDOFF"
+    path.write_text(re.sub("<fill in: [^>]*>", "done", path.read_text()))
+
+
+def test_an_error_with_a_fix_and_the_fifth_error(run: Podium, project: Path) -> None:
     for number in range(1, 6):
         said = run("musician", "error", "--error", f"it broke {number}", session=S1).out
         assert f"retry {number}/5" in said
@@ -108,6 +115,7 @@ def test_an_error_with_a_fix_and_the_fifth_error(run: Podium) -> None:
     assert "HANDOFF" in said
     assert "HANDOFF" in run("musician", "error", "--error", "six", session=S1, expect=1).err
     run("musician", "exit", "--reason", "retries exhausted", session=S1, expect=1)
+    fill_in(project)
     run("musician", "exit", "--reason", "retries exhausted", session=S1)
 
     assert log(run)[2:] == [*(["error", "fix_proposed", "working"] * 4), "error", "exited"]
@@ -137,9 +145,10 @@ def test_a_recall_a_clean_exit_and_a_resumption_as_s2(run: Podium, project: Path
     run("conductor", "recall", "task-01", session=BOSS)
     run("musician", "exit", "--reason", "recalled", session=S1, expect=1)
     assert "Step 1" in (project / "temp" / "task-01-HANDOFF").read_text()
+    fill_in(project)
     run("musician", "exit", "--reason", "recalled", session=S1)
     assert latest(run, "handoff").startswith("EXITED: recalled")
-    run("conductor", "handoff", "task-01", session=BOSS)
+    assert "(clean)" in run("conductor", "handoff", "task-01", session=BOSS).out
     claimed = run("musician", "claim", "task-01", session=S2).out
     resumed = run("musician", "resume", session=S2).out
 
@@ -148,6 +157,25 @@ def test_a_recall_a_clean_exit_and_a_resumption_as_s2(run: Podium, project: Path
     assert log(run)[2:] == ["exit_requested", "exited", "fix_proposed", "working"]
     assert mail(run)[-1] == "resumption_status"
     assert "taking over" in (project / "temp" / "task-01-status").read_text()
+
+
+def test_nobody_leaves_with_a_handoff_that_is_not_filled_in(run: Podium, project: Path) -> None:
+    leave = ("musician", "exit", "--reason", "recalled")
+    run(*leave, session=S1, expect=1)
+    path = project / "temp" / "task-01-HANDOFF"
+    marks = path.read_text().count("<fill in: ")
+    for left in (marks, marks, 1):
+        if left == 1:
+            path.write_text(re.sub("<fill in: [^>]*>", "done", path.read_text(), count=marks - 1))
+        said = run(*leave, session=S1, expect=1).err
+        assert f"temp/task-01-HANDOFF has {left} place{'s' * (left > 1)} not filled in" in said
+        assert len(said.splitlines()) == 1
+    assert log(run)[-1] == "working"
+
+    fill_in(project)
+    run(*leave, session=S1)
+
+    assert log(run)[-1] == "exited"
 
 
 def test_a_collision_lets_the_loser_go_and_tells_the_conductor(run: Podium) -> None:
@@ -159,8 +187,11 @@ def test_a_collision_lets_the_loser_go_and_tells_the_conductor(run: Podium) -> N
     assert run("musician", "log", "x", session=S2, expect=1).err
 
 
-def test_after_a_takeover_every_write_of_the_old_session_is_refused_by_name(run: Podium) -> None:
+def test_after_a_takeover_every_write_of_the_old_session_is_refused_by_name(
+    run: Podium, project: Path
+) -> None:
     run("musician", "exit", "--reason", "x", session=S1, expect=1)
+    fill_in(project)
     run("musician", "exit", "--reason", "x", session=S1)
     run("conductor", "handoff", "task-01", session=BOSS)
     run("musician", "claim", "task-01", session=S2)

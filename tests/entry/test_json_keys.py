@@ -108,9 +108,13 @@ def test_every_key_is_documented_and_every_documented_key_is_there(
     (project / "podium.json").write_text('{"launch": {"client": "/bin/true"}}')
     monkeypatch.chdir(project)
     found: dict[str, str] = {}
+    handoff = project / "temp" / "task-02-HANDOFF"
     for command, session, code in SCRIPT:
         said = podium("--json", *command.split(), session=session, expect=code)
         keys = shape(said.json) if said.out else ""
+        if handoff.exists():  # filled in, with a deviation that is logged nowhere
+            text = handoff.read_text().replace("<fill in", "<filled in")
+            handoff.write_text(text.replace("- none\n", "- another tempo (Low)\n"))
         if len(keys) > len(found.get(verb(command), "")):
             found[verb(command)] = keys
 

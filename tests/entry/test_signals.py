@@ -121,9 +121,46 @@ def test_a_context_threshold_is_told_once_with_what_to_do(
     told = hook("participant tool", tool()).context
 
     assert (word in told) if word else told == ""
+    warns = "podium musician warn --recommend TEXT --agents-remaining N"
+    assert (warns in told) == (word in ("estimate", "HANDOFF"))
     assert hook("participant tool", tool()).said is None
     series = playing.execute("SELECT tokens FROM podium_context").fetchall()
     assert [r[0] for r in series] == [tokens]
+
+
+def test_context_is_measured_at_a_stop_and_a_threshold_told_to_who_goes_on(
+    playing: sqlite3.Connection, hook: Hook, tmp_path: Path
+) -> None:
+    path = transcript(tmp_path / "t.jsonl", 131_000)
+    playing.execute(
+        "INSERT INTO podium_sessions (session_id, transcript_path, bell) VALUES (?, ?, '/bell')",
+        (ME, path),
+    )
+    stop = {"session_id": ME, "hook_event_name": "Stop", "stop_hook_active": False}
+
+    move(playing, "task-01", "needs_review")
+    assert not hook("stop", stop).held  # its bell wakes it: nobody would read a warning
+    series = "SELECT tokens FROM podium_context"
+    assert [r[0] for r in playing.execute(series)] == [131_000]
+    move(playing, "task-01", "review_failed")
+    told = hook("stop", stop).context
+    assert "task-01" in told
+    assert "context is at 66%" in told
+    again = hook("stop", stop)
+    assert again.held
+    assert "context is at" not in again.context
+
+
+def test_a_stop_that_cannot_be_measured_is_guarded_all_the_same(
+    playing: sqlite3.Connection, hook: Hook, tmp_path: Path
+) -> None:
+    path = transcript(tmp_path / "t.jsonl", 150_000)
+    playing.execute(
+        "INSERT INTO podium_sessions (session_id, transcript_path) VALUES (?, ?)", (ME, path)
+    )
+    playing.execute("DROP TABLE podium_context")
+
+    assert hook("stop", {"session_id": ME, "hook_event_name": "Stop"}).held
 
 
 def test_a_conductor_is_told_to_rest_not_to_exit(

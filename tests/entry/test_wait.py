@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from protocol import add, claim, move, send
+from protocol import add, age, claim, move, send
 
 from podium.entry import waiting
 
@@ -103,6 +103,23 @@ def test_the_exit_code_says_whether_the_other_side_lives(
     assert (alive.returncode, stale.returncode) == (4, 5)
 
 
+@pytest.mark.parametrize("who", [[], ["--session", "boss-1"]])
+def test_who_waits_for_a_task_is_told_whether_that_one_is_played(
+    waits: sqlite3.Connection, project: Path, who: list[str]
+) -> None:
+    add(waits, "task-02")
+    codes = []
+    for task in ("task-01", "task-02", "task-00"):
+        waiter = podium(project, "wait", "--task", task, *who, "--timeout", "0.2")
+        waiter.communicate()
+        codes.append(waiter.returncode)
+    assert codes == [4, 5, 4]
+    age(waits, "task-01", 541)
+    waiter = podium(project, "wait", "--task", "task-01", *who, "--timeout", "0.2")
+    said, _ = waiter.communicate()
+    assert (waiter.returncode, "who plays task-01 shows no sign" in said) == (5, True)
+
+
 def test_a_task_can_be_waited_for_by_a_person(
     waits: sqlite3.Connection, project: Path, started: list[subprocess.Popen[str]]
 ) -> None:
@@ -164,6 +181,27 @@ def test_a_headless_session_waits_in_its_stop_hook_and_goes_on_with_the_verdict(
     told = json.loads(out)["hookSpecificOutput"]["additionalContext"]
     assert "well done" in told
     assert "review_approved" in told
+
+
+def test_a_headless_session_that_has_another_waiter_is_not_let_go(
+    waits: sqlite3.Connection, project: Path, started: list[subprocess.Popen[str]]
+) -> None:
+    first = podium(project, "wait", "--session", ME)
+    started.append(first)
+    time.sleep(1)
+    hook = headless_stop(project, "true")
+    started.append(hook)
+    time.sleep(1.5)
+    assert (first.poll(), hook.poll()) == (None, None)
+    approve(waits)
+
+    first.communicate(timeout=20)
+    out, _ = hook.communicate(timeout=20)
+
+    assert first.returncode == 0
+    assert "review_approved" in json.loads(out)["hookSpecificOutput"]["additionalContext"]
+    (why,) = waits.execute("SELECT last_stop FROM podium_sessions WHERE session_id = ?", (ME,))
+    assert why[0].startswith("held: ")
 
 
 def _children(pid: int) -> set[int]:

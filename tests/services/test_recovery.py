@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import protocol
@@ -10,12 +11,13 @@ import pytest
 from protocol import add, age, claim, everything, move, row, send
 
 from podium.domain.errors import PodiumError
-from podium.services import launches, recovery, tasks
+from podium.services import launches, overview, recovery, tasks
 from podium.services.callers import Caller
 from podium.services.scratch import Scratch
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Iterator
     from pathlib import Path
 
     from podium.domain.records import Process
@@ -59,6 +61,9 @@ class Deserted:
     def clear_stale(self, task_id: str) -> str:
         del task_id
         return ""
+
+    def clear_all_stale(self) -> dict[str, str]:
+        return {}
 
     def waiting_for(self) -> dict[str, str]:
         return self.waiting
@@ -120,7 +125,7 @@ def leave(
         ({"percent": 20, "reason": "x", "handoff": "skeleton", "exits": False}, "crash"),
         ({"percent": 20, "reason": "x", "handoff": "filled", "exits": False}, "clean"),
         ({"percent": 90, "reason": "x", "handoff": "filled", "exits": False}, "dirty"),
-        ({"percent": 20, "reason": "x", "handoff": "skeleton", "exits": True}, "clean"),
+        ({"percent": 20, "reason": "x", "handoff": "skeleton", "exits": True}, "dirty"),
     ],
 )
 def test_the_type_of_a_handoff_follows_from_the_evidence(
@@ -206,6 +211,21 @@ def test_a_dirty_handoff_tells_the_successor_to_trust_the_tests_alone(
     assert letter.startswith("HANDOFF RECEIVED: Previous session context was 91% (potential")
     assert "Re-run ALL verification tests from the last completed checkpoint" in letter
     assert "do NOT trust the test results in the HANDOFF" in letter
+
+
+def test_a_handoff_with_places_left_open_is_not_called_clean(
+    played: sqlite3.Connection, store: Store, scratch: Scratch
+) -> None:
+    leave(played, store, scratch, percent=20, reason="recalled", handoff="skeleton")
+
+    done = recovery.hand_off(store, scratch, OPERATOR, evidence(store, scratch), "temp/H")
+
+    letter = tasks_mail(store, done.message_id)
+    found = scratch.handoff(T)
+    assert found
+    assert letter.startswith(f"HANDOFF RECEIVED: HANDOFF has {found.unfilled} places not filled in")
+    assert "clean" not in letter
+    assert "Re-run ALL verification tests" in letter
 
 
 @pytest.mark.parametrize(("alive", "how"), [(True, "frozen"), (False, "dead"), (None, "unseen")])
@@ -563,6 +583,129 @@ def test_the_window_of_a_blocked_session_is_closed(
 
     assert (stage.ended, stage.closed) == ([99], [("tmux", {})])
     assert launches.all_open(store) == []
+
+
+def open_window(raw: sqlite3.Connection, session: str, pid: int = 99) -> None:
+    """A launch for task-03 whose process and window are there."""
+    raw.execute(
+        "INSERT INTO podium_launches (task_id, session_id, backend, cwd, window, pid, pid_started,"
+        " host, state) VALUES (?, ?, 'tmux', '.', '{}', ?, '1', 'h', 'playing')",
+        (T, session, pid),
+    )
+
+
+def test_who_was_blocked_and_plays_now_is_not_ended(
+    played: sqlite3.Connection, store: Store
+) -> None:
+    open_window(played, "s9")
+    block(played, "s9", 60)
+    move(played, T, "exited")
+    move(played, T, "fix_proposed")
+    claim(played, T, "s9")
+    stage = Deserted(alive=True)
+
+    assert sweep(store, stage) == [("collision", T, True, "")]
+
+    assert (stage.ended, stage.closed, fallbacks(played)) == ([], [], 0)
+    assert sweep(store, stage) == []
+
+
+def test_a_task_that_another_command_is_busy_with_is_passed_over(
+    played: sqlite3.Connection, store: Store
+) -> None:
+    open_window(played, "s9")
+    block(played, "s9", 60)
+    move(played, T, "complete")
+    age(played, T, 60)
+    stage = Deserted(alive=True)
+    asked: list[str] = []
+
+    @contextmanager
+    def busy(task_id: str) -> Iterator[bool]:
+        asked.append(task_id)
+        yield False
+
+    recovery.sweep(store, stage, hold=busy)
+
+    assert (asked, stage.ended, fallbacks(played)) == ([T, T], [], 1)
+
+
+def test_a_task_that_was_taken_up_again_before_its_lock_was_had_keeps_its_window(
+    played: sqlite3.Connection, store: Store
+) -> None:
+    open_window(played, "s1")
+    move(played, T, "exited")
+    age(played, T, 60)
+    stage = Deserted(alive=True)
+
+    @contextmanager
+    def just_replaced(_: str) -> Iterator[bool]:
+        move(played, T, "fix_proposed")
+        yield True
+
+    recovery.sweep(store, stage, hold=just_replaced)
+
+    assert stage.ended == []
+
+
+def test_who_comes_while_a_window_is_closed_is_not_ended_with_it(
+    played: sqlite3.Connection, store: Store
+) -> None:
+    from podium.domain.records import Process
+
+    class Succeeded(Deserted):
+        def player(self, task_id: str) -> Process:
+            del task_id
+            return Process(200 if self.ended else 99, "1", self.host)
+
+    open_window(played, "s1")
+    stage = Succeeded(alive=True)
+
+    launches.close(store, stage, T)
+
+    assert stage.ended == [99]
+
+
+def launched(raw: sqlite3.Connection, session: str, pid: int) -> None:
+    """A session that has come for task-03, a while ago, and has claimed nothing."""
+    open_window(raw, session, pid)
+    raw.execute(
+        "INSERT INTO podium_sessions (session_id, task_id, last_seen)"
+        " VALUES (?, ?, datetime('now'))",
+        (session, T),
+    )
+    process_of(raw, session, pid)
+    raw.execute("UPDATE podium_launches SET at = datetime('now', '-5 seconds')")
+
+
+def test_who_dies_before_it_claims_is_noticed_and_each_time_that_is_news(
+    raw: sqlite3.Connection, store: Store
+) -> None:
+    add(raw, "task-00")
+    add(raw, T)
+    marks = {i.mark for i in overview.attention(store)}
+    for number in (1, 2):
+        launched(raw, f"s{number}", 90 + number)
+        assert recovery.bury_dead(store, Deserted.host, Deserted(alive=True).is_alive) == []
+        assert overview.attention(store) == []
+        assert overview.counts(store) == (1, 1, 1)
+        assert overview.is_idle(store)
+
+        recovery.bury_dead(store, Deserted.host, Deserted().is_alive)
+
+        assert overview.counts(store) == (1, 1, 0)
+        assert not overview.is_idle(store)
+        (item,) = overview.attention(store)
+        assert (item.kind, item.task_id) == ("free", T)
+        assert item.mark not in marks
+        marks.add(item.mark)
+
+
+def test_what_has_ended_is_not_being_played(played: sqlite3.Connection, store: Store) -> None:
+    move(played, T, "complete")
+    launched(played, "s2", 92)
+
+    assert overview.counts(store) == (1, 0, 0)
 
 
 def test_a_question_that_was_answered_without_a_sound_is_cleared(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 MARK = "  | "
+CHARACTERS, LINES = 4000, 60  # of a letter, where it is shown unasked
 
 
 def flat(text: str) -> str:
@@ -19,3 +20,10 @@ def one_line(text: str, most: int) -> str:
 def marked(text: str) -> list[str]:
     """The lines of a letter, each with its mark."""
     return [MARK + line for line in text.splitlines()]
+
+
+def excerpt(text: str, rest: str) -> list[str]:
+    """The beginning of a letter, its lines marked; what to type for the `rest`, if there is one."""
+    lines = marked(text[:CHARACTERS])
+    whole = len(text) <= CHARACTERS and len(lines) <= LINES
+    return lines if whole else [*lines[:LINES], f"{MARK}… ({rest})"]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from podium.services import gate
+    from podium.services.context import Usage
     from podium.store.base import Store
 
     Payload = dict[str, object]
@@ -207,14 +208,17 @@ def _guard(event: Event, store: Store, session_id: str) -> None:
     presets, wrong = gate.override(event.settings.section("presets"))
     complaint = event.settings.complaint or (wrong and f"podium.json: {wrong}; built-in used")
 
+    warning = ""
+
     def go_on(text: str) -> None:
-        reply = context("Stop", text)
+        reply = context("Stop", f"{text}\n\n{warning}" if warning else text)
         if complaint:
             reply["systemMessage"] = complaint
         say(reply)
 
     stop = gate.Stop(store, session_id, presets)
     decision = stop.decide()
+    usage = _measured(event, session_id)
     if decision.waits and not inbox.gather(store, session_id):
         bell = str(stop.known.get("bell") or "")
         if bell and is_headless():
@@ -228,8 +232,34 @@ def _guard(event: Event, store: Store, session_id: str) -> None:
         first=event.payload.get("stop_hook_active") is not True,
         client_cap=int(cap) if cap.isdigit() else gate.CLIENT_CAP,
     )
-    if decision.prompt and not (counted and inbox.deliver(store, session_id, go_on)):
-        go_on(decision.prompt)
+    if decision.prompt:
+        if usage and counted:
+            warning = _warn(store, stop, usage)
+        if not (counted and inbox.deliver(store, session_id, go_on)):
+            go_on(decision.prompt)
+
+
+def _measured(event: Event, session_id: str) -> Usage | None:
+    """The context at this stop, kept; None when it cannot be known."""
+    from podium.entry import signals
+
+    try:
+        return signals.measure(event, event.open(SHORT_LOCK_WAIT), session_id)
+    except Exception:  # noqa: BLE001  # the guard does not depend on it
+        return None
+
+
+def _warn(store: Store, stop: gate.Stop, usage: Usage) -> str:
+    """What to say of a threshold that was crossed; nothing when that cannot be remembered."""
+    from podium.domain.errors import PodiumError
+    from podium.domain.states import CONDUCTOR_ROW
+    from podium.entry import signals
+
+    conducts = any(task.task_id == CONDUCTOR_ROW for task in stop.tasks)
+    try:
+        return signals.warn(store, stop.session_id, usage, conducts=conducts)
+    except PodiumError:
+        return ""
 
 
 def is_headless() -> bool:
@@ -244,17 +274,24 @@ def _wait(store: Store, session_id: str, stop: gate.Stop, bell: str) -> gate.Dec
 
     client = os.getppid()
 
+    def abandoned() -> bool:
+        return os.getppid() != client
+
     def ready(stale_after: int) -> bool:
         return bool(inbox.gather(store, session_id, stale_after)) or waiting.after_second_half(
             moved=not stop.decide().waits
         )
 
     stop.settle(gate.Decision("", "waits in the Stop hook for an answer"), first=False)
-    with waiting.Alone(bell + ".wait") as alone:
-        came = alone and waiting.wait(
-            store,
-            ready,
-            beat=lambda: life.beat(store, session_id),
-            abandoned=lambda: os.getppid() != client,
-        )
+    lock = waiting.Alone(bell + ".wait")
+    with lock as alone:
+        if alone:
+            came = waiting.wait(
+                store,
+                ready,
+                beat=lambda: life.beat(store, session_id),
+                abandoned=abandoned,
+            )
+        else:  # `podium wait` has what came; the model must have a turn to read it
+            came = lock.outlast(abandoned)
     return stop.decide() if came else gate.Decision("", "let go: its client is gone")

@@ -15,6 +15,7 @@ from podium.entry.hooks import Event, context, is_headless, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from podium.services.context import Usage
     from podium.store.base import Store
 
 SKILLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3, "skills")
@@ -34,7 +35,7 @@ THRESHOLDS = (
         PREPARE_AT,
         (
             "Finish only the current step, write the HANDOFF, start nothing new; "
-            "tell the conductor: podium musician warn --recommend TEXT"
+            "tell the conductor: podium musician warn --recommend TEXT --agents-remaining N"
         ),
         (
             "Begin nothing new; settle what is open, write down what only you know, then: "
@@ -45,7 +46,8 @@ THRESHOLDS = (
         ESTIMATE_ABOVE,
         (
             "From now on estimate the cost before you read a file; read nothing on speculation. "
-            "If you will not reach the next checkpoint: podium musician warn --recommend TEXT"
+            "If you will not reach the next checkpoint: "
+            "podium musician warn --recommend TEXT --agents-remaining N"
         ),
         "From now on estimate the cost before you read a file, and let subagents read for you",
     ),
@@ -87,7 +89,8 @@ def answer_tool(event: Event) -> None:
     podium = store.one("task", task_id=CONDUCTOR_ROW) or {}
     conducts = podium.get("session_id") == session_id
     name = event.text("hook_event_name") or "PostToolUse"
-    warning = _measure(event, store, session_id, conducts=conducts)
+    usage = measure(event, store, session_id)
+    warning = warn(store, session_id, usage, conducts=conducts) if usage else ""
 
     def show(text: str) -> None:
         say(context(name, f"{text}\n\n{warning}" if warning else text))
@@ -98,16 +101,20 @@ def answer_tool(event: Event) -> None:
         say(context(name, warning))
 
 
-def _measure(event: Event, store: Store, session_id: str, *, conducts: bool) -> str:
-    """Keep the measured context; what to say of a threshold that it crossed for the first time."""
+def measure(event: Event, store: Store, session_id: str) -> Usage | None:
+    """The context of this session as measured now, kept."""
     from podium.services import context as transcript
 
     window = event.settings.section("context").get("window")
     configured = window if isinstance(window, int) else None
     usage = transcript.of_session(store, session_id, configured)
-    if usage is None:
-        return ""
-    store.run("measure", session_id=session_id, tokens=usage.tokens, percent=usage.percent)
+    if usage is not None:
+        store.run("measure", session_id=session_id, tokens=usage.tokens, percent=usage.percent)
+    return usage
+
+
+def warn(store: Store, session_id: str, usage: Usage, *, conducts: bool) -> str:
+    """What to say of a threshold that was crossed for the first time. Only for who will say it."""
     crossed = [line for line in THRESHOLDS if usage.percent >= line[0]]
     if not crossed or store.one("told", session_id=session_id, what=f"context:{crossed[0][0]}"):
         return ""

@@ -82,15 +82,30 @@ class Alone:
         self.file: int | None = None
 
     def __enter__(self) -> bool:
+        try:
+            self.file = os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError:
+            return True  # no lock to be had here; two waiters are better than none
+        return self._lock(self.file)
+
+    @staticmethod
+    def _lock(file: int) -> bool:
         import fcntl
 
         try:
-            self.file = os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600)
-            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         except OSError:
-            return True  # no lock to be had here; two waiters are better than none
+            return True
+        return True
+
+    def outlast(self, abandoned: Callable[[], bool]) -> bool:
+        """True when the other waiter has ended, False when `abandoned` says so before."""
+        while self.file is not None and not self._lock(self.file):
+            if abandoned():
+                return False
+            time.sleep(SECOND_HALF)
         return True
 
     def __exit__(self, *_: object) -> None:

@@ -239,8 +239,8 @@ def _handoff_file(report: Report, scratch: Scratch, task_id: str, notes: Notes) 
         for line in handoff.text.split("\n")
     )
     report.say("  Pending refs: ", f"{mentions} lines mentioning pending/remaining")
-    if handoff.unfilled:
-        report.say("  WARNING: ", f"{handoff.unfilled} places are still to be filled in")
+    if handoff.gaps:
+        report.say("  WARNING: ", handoff.gaps)
 
 
 def headroom(scratch: Scratch, task_id: str, usage: Usage | None = None) -> Report:

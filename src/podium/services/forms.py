@@ -46,6 +46,7 @@ def _fault(error: Any) -> str:
         "pattern": lambda: _pattern(error.validator_value),
         "minimum": lambda: _range(error.schema),
         "maximum": lambda: _range(error.schema),
+        "minItems": lambda: f"at least {error.validator_value}",
         "enum": lambda: "one of " + ", ".join(map(str, error.validator_value)),
         "type": lambda: f"a {error.validator_value}",
     }.get(error.validator)

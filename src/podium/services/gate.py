@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from podium.store.base import Row, Store
 
 
-LET_GO = "LET GO"  # how the letter begins that tells the conductor of a cap
 CLIENT_CAP = 8  # blocks in a row after which the client ends the turn whatever a hook says
 
 
@@ -159,6 +158,7 @@ class Stop:
             task_id=task.task_id,
             from_session=self.session_id,
             message_type=MessageType.ERROR.value,
-            message=f"{LET_GO}: the session of {task.task_id} stopped in {task.state.value}.\n"
+            message=f"{overview.LET_GO}: the session of {task.task_id} stopped in "
+            f"{task.state.value}.\n"
             f"  Why: {why}\n  Session: {self.session_id}\n  Next: podium why {task.task_id}",
         )

@@ -15,7 +15,6 @@ from podium.domain.states import CONDUCTOR_ROW, ENDED, Kind, MessageType, kind_o
 
 from . import overview
 from .briefing import mail_for
-from .gate import LET_GO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,28 +24,33 @@ if TYPE_CHECKING:
 
 # The client stores a hook's context in a file when it is longer than 10,000 characters.
 LONGEST_MESSAGE, LONGEST_TEXT = 4_000, 9_000
+CAPS_SHOWN = 50
 
 
 def quote(message: Message) -> str:
     """A message that cannot pass for anything but one: marked, indented, cut, no controls."""
     text = "".join(c if c.isprintable() or c in "\n\t" else "�" for c in message.message)
+    text = "\n".join(marked(text))
     if len(text) > LONGEST_MESSAGE:
         rest = f"podium messages {message.task_id} --id {message.id}"
         text = f"{text[:LONGEST_MESSAGE]}… (whole: {rest})"
     sender = "the conductor" if message.from_session == CONDUCTOR_ROW else message.task_id
     head = f"[{message.id}] {message.message_type} from {sender}, {message.timestamp}:"
-    return "\n".join([flat(head), *marked(text)])
+    return f"{flat(head)}\n{text}"
 
 
-def fit(parts: list[str], where: str) -> str:
-    """As many parts as the client passes whole; the rest is named."""
-    kept: list[str] = []
+def fit(head: str, parts: list[str], where: str) -> tuple[str, int]:
+    """The head with as many parts as the client passes whole, and how many; the rest is named.
+
+    The first is always among them: what never fits would never be read.
+    """
+    kept, room = [head], LONGEST_TEXT - len(head)
     for part in parts:
-        if kept and sum(map(len, kept)) + len(part) > LONGEST_TEXT:
-            kept.append(f"{len(parts) - len(kept)} more: {where}")
-            break
-        kept.append(part)
-    return "\n".join(kept)
+        if len(part) > room and kept[1:]:
+            return "\n".join([*kept, f"{len(parts) - len(kept) + 1} more: {where}"]), len(kept) - 1
+        kept.append(part[: max(room, 0)])
+        room -= len(part) + 1
+    return "\n".join(kept), len(parts)
 
 
 class News:
@@ -81,11 +85,12 @@ def gather(store: Store, session_id: str, stale_after: int = STALE_AFTER) -> New
 def _for_musician(store: Store, session_id: str, task: Task, news: News) -> None:
     mail = mail_for(store, session_id, task.task_id)
     if mail:
-        news.read.append((task.task_id, mail[-1].id))
         head = f"podium: news from the conductor; {task.task_id} is {task.state.value}."
         where = f"podium messages {task.task_id}"
         next_step = f"Next: {advice(task.task_id, task.state, task.instruction_path)}"
-        news.texts.append(fit([head, *map(quote, mail)], where) + "\n" + next_step)
+        text, shown = fit(head, [quote(m) for m in mail], where)
+        news.read.append((task.task_id, mail[shown - 1].id))
+        news.texts.append(text + "\n" + next_step)
 
 
 def _for_conductor(store: Store, session_id: str, task: Task, news: News, stale_after: int) -> None:
@@ -93,22 +98,32 @@ def _for_conductor(store: Store, session_id: str, task: Task, news: News, stale_
         return
     items = overview.attention(store, stale_after) + overview.completed(store, session_id)
     new = overview.untold(store, session_id, overview.in_order(items))
-    mail = [
-        m
-        for m in mail_for(store, session_id, CONDUCTOR_ROW)
-        if m.message_type == MessageType.ERROR.value and m.message.startswith(LET_GO)
-    ]
+    mail = _let_go(store, session_id)
     lines = [*(i.line() for i in new), *map(quote, mail)]
     if lines:
-        news.told += new
-        news.read += [(CONDUCTOR_ROW, m.id) for m in mail]
         _, live, played = overview.counts(store)
         head = (
             f"podium: news for the conductor; {task.task_id} is {task.state.value}, "
             f"{live} tasks are live, {played} are being played."
         )
         next_step = f"Next: {advice(task.task_id, task.state)}"
-        news.texts.append(fit([head, *lines], "podium conductor next --all") + "\n" + next_step)
+        text, shown = fit(head, lines, "podium conductor next --all")
+        news.told += new[:shown]
+        news.read += [(CONDUCTOR_ROW, m.id) for m in mail[: max(0, shown - len(new))]]
+        news.texts.append(text + "\n" + next_step)
+
+
+def _let_go(store: Store, session_id: str) -> list[Message]:
+    """The letters about a cap that this conductor has not been shown, oldest first."""
+    rows = store.all(
+        "unread_let_go",
+        session_id=session_id,
+        conductor=CONDUCTOR_ROW,
+        message_type=MessageType.ERROR.value,
+        let_go=overview.LET_GO,
+        most=CAPS_SHOWN,
+    )
+    return [Message(row) for row in rows]
 
 
 def mark(store: Store, session_id: str, news: News) -> None:

@@ -73,11 +73,17 @@ class Stage(Protocol):
     def is_alive(self, who: Process) -> bool | None:
         """Whether this very process runs."""
 
+    def descends(self, pid: int, who: Process) -> bool:
+        """Whether the process with this pid came from that one."""
+
     def player(self, task_id: str) -> Process | None:
         """The process that a PID file names."""
 
     def clear_stale(self, task_id: str) -> str:
         """Remove a PID file that names nobody."""
+
+    def clear_all_stale(self) -> dict[str, str]:
+        """Remove every such file, of whatever run; task id → what it was."""
 
     def waiting_for(self) -> dict[str, str]:
         """What each session that the client lists waits for."""
@@ -214,7 +220,7 @@ def note_failures(store: Store, stage: Stage, task_id: str | None = None) -> lis
     found = []
     for launch in all_open(store, task_id):
         playing = is_playing(store, launch, stage.is_alive)
-        if launch.state == "failed" and playing and has_come(store, launch):
+        if launch.state == "failed" and playing and has_come(store, stage, launch):
             store.run(
                 "judge_launch", id=launch.id, state="playing", note=None
             )  # somebody helped it
@@ -351,8 +357,8 @@ def launch(store: Store, stage: Stage, order: Order, handoff: str) -> Started:
         if not chosen and session_id:
             store.run("expect_session", session_id=session_id, task_id=order.task_id)
     found = Launch(store.all("launches", task_id=order.task_id)[0])
-    outcome = stage.watch(who, lambda: has_come(store, found))
-    if outcome == "came" or has_come(store, found):
+    outcome = stage.watch(who, lambda: has_come(store, stage, found))
+    if outcome == "came" or has_come(store, stage, found):
         store.run("judge_launch", id=number, state="playing", note=None)
         return Started(found, made.why, made.play.title, [note] if note else [])
     said = stage.screen(made.backend.name, window)
@@ -360,10 +366,16 @@ def launch(store: Store, stage: Stage, order: Order, handoff: str) -> Started:
     raise PodiumError(_never_came(store, stage, found, outcome, said))
 
 
-def has_come(store: Store, launch: Launch) -> bool:
-    """Whether the session has registered itself at its SessionStart, as the process started."""
+def has_come(store: Store, stage: Stage, launch: Launch) -> bool:
+    """Whether the session has registered itself at its SessionStart, as the process started.
+
+    A wrapper script that stays is the process started, and the client is one that came from it.
+    """
     known = store.one("session", session_id=launch.session_id) or {}
-    return bool(known.get("pid")) and known["pid"] == launch.pid
+    pid = known.get("pid")
+    if not pid or launch.process is None:
+        return False
+    return bool(pid == launch.pid or stage.descends(pid, launch.process))
 
 
 def _never_came(store: Store, stage: Stage, launch: Launch, outcome: str, said: str) -> str:
@@ -381,6 +393,7 @@ def _never_came(store: Store, stage: Stage, launch: Launch, outcome: str, said: 
 def close(store: Store, stage: Stage, task_id: str) -> list[str]:
     """End every process and window that podium started for a task; what was done, line by line."""
     done = []
+    who = stage.player(task_id)  # read first: it must not name somebody who comes meanwhile
     for launch in all_open(store, task_id):
         outcome = stage.end(launch.process)
         if outcome in ("survived", "elsewhere"):
@@ -396,8 +409,7 @@ def close(store: Store, stage: Stage, task_id: str) -> list[str]:
             done.append(
                 f"{task_id}: pid {launch.pid} {outcome}, its {launch.backend} window is closed"
             )
-    who = stage.player(task_id)  # left by a run whose database was moved aside
-    if who and stage.is_alive(who):
+    if who and stage.is_alive(who):  # left by a run whose database was moved aside
         done.append(f"{task_id}: pid {who.pid} {stage.end(who)}")
     note = stage.clear_stale(task_id)
     return done + ([note] if note and "stranger" in note else [])

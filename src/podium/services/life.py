@@ -40,7 +40,7 @@ def bury(store: Store, session_id: str, how: str) -> list[str]:
 
 
 def find_dead(store: Store, host: str, is_alive: Callable[[Process], bool | None]) -> list[str]:
-    """The sessions of this host that own a live row and whose process is gone."""
+    """The sessions of this host that own a live row, or shall, and whose process is gone."""
     return [
         str(row["session_id"])
         for row in store.all("watched", host=host)

@@ -44,6 +44,7 @@ FREE, ASKING = "free", "asking"
 FREE_SHOWN = 50
 UNOWNED = (*ENDED, *CLAIMABLE[Kind.TASK])  # where a row may be without an owner
 HANDED_OFF = "handed off: "  # how last_error begins once a successor may come
+LET_GO = "LET GO"  # how the letter begins that tells the conductor of a cap
 
 
 class Item:
@@ -197,12 +198,14 @@ def submission(store: Store, task_id: str) -> Message | None:
         MessageType.ERROR,
         MessageType.CONTEXT_WARNING,
     )
-    found = [
-        row
-        for kind in asked
-        if (row := store.one("latest_of_type", task_id=task_id, message_type=kind.value))
-    ]
-    return Message(max(found, key=lambda row: int(str(row["id"])))) if found else None
+    row = store.one(
+        "latest_submission",
+        task_id=task_id,
+        types=json.dumps([kind.value for kind in asked]),
+        error=MessageType.ERROR.value,
+        let_go=LET_GO,
+    )
+    return Message(row) if row else None
 
 
 def counts(store: Store) -> tuple[int, int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from podium.domain.states import CONDUCTOR_ROW, MessageType
@@ -19,14 +20,19 @@ if TYPE_CHECKING:
 def wrong_with(plan: Any, root: str, existing: set[str]) -> list[str]:
     """Every fault of a plan, with its place in the file; `existing` are the ids taken already."""
     found = faults(plan, "plan")
-    if found:
-        return found
-    items: list[dict[str, Any]] = plan["tasks"]
-    places = {item["id"]: f"tasks[{n}]" for n, item in enumerate(items)}
+    listed = plan.get("tasks") if isinstance(plan, dict) else None
+    # One bad item does not hide what is wrong with the others.
+    sound = {
+        n: item
+        for n, item in enumerate(listed if isinstance(listed, list) else [])
+        if not any(fault.startswith(f"tasks[{n}]") for fault in found)
+    }
+    items: list[dict[str, Any]] = list(sound.values())
+    places = {item["id"]: f"tasks[{n}]" for n, item in sound.items()}
     for name, count in Counter(item["id"] for item in items).items():
         if count > 1:
             found.append(f"{places[name]}.id: {name} stands {count} times, wanted once")
-    for n, item in enumerate(items):
+    for n, item in sound.items():
         if item["id"] in existing or item["id"] == CONDUCTOR_ROW:
             found.append(f"tasks[{n}].id: {item['id']} exists already")
         if not os.path.isfile(os.path.join(root, item["instructions"])):
@@ -34,7 +40,7 @@ def wrong_with(plan: Any, root: str, existing: set[str]) -> list[str]:
         found += [
             f"tasks[{n}].after: there is no {need}"
             for need in item.get("after", [])
-            if need not in places and need not in existing
+            if len(sound) == len(listed or []) and need not in places and need not in existing
         ]
     return found + _cycles(items, places) + _shared_danger(items, places)
 
@@ -43,20 +49,20 @@ def _cycles(items: list[dict[str, Any]], places: dict[str, str]) -> list[str]:
     needs: dict[str, list[str]] = {name: [] for name in places}
     for item in items:
         needs[item["id"]] += [n for n in item.get("after", []) if n in places]
-    found, done = [], set[str]()
-
-    def walk(task_id: str, path: list[str]) -> None:
-        if task_id in path:
-            ring = [*path[path.index(task_id) :], task_id]
-            found.append(f"{places[task_id]}.after: cycle {' → '.join(ring)}")
-        elif task_id not in done:
-            for need in needs[task_id]:
-                walk(need, [*path, task_id])
-            done.add(task_id)
-
-    for name in needs:
-        walk(name, [])
+    found = []
+    while ring := _ring(needs):
+        found.append(f"{places[ring[0]]}.after: cycle {' → '.join(ring)}")
+        needs[ring[0]].remove(ring[1])
     return found
+
+
+def _ring(needs: dict[str, list[str]]) -> list[str]:
+    """Tasks of which each waits for the next, the first again at the end; empty without a cycle."""
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        return list(error.args[1][::-1])
+    return []
 
 
 def _shared_danger(items: list[dict[str, Any]], places: dict[str, str]) -> list[str]:

@@ -7,6 +7,7 @@ process, the retry count, the event log. Standard library only; windows and proc
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from podium.domain.errors import PodiumError
@@ -37,13 +38,16 @@ from .callers import still_conducts
 from .resumption import tenures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from podium.services.callers import Caller
     from podium.services.launches import IsAlive, Stage
     from podium.services.messages import Letter
     from podium.services.scratch import Notes, Scratch
     from podium.store.base import Row, Store
+
+    Hold = Callable[[str], AbstractContextManager[bool]]
 
 CLEAN, DIRTY, CRASH, RETRY, CONTEXT = "clean", "dirty", "crash", "retry exhaustion", "context exit"
 FROZEN, DEAD, UNSEEN = "frozen", "dead", "unseen"
@@ -81,7 +85,7 @@ LETTERS: dict[str, Letter] = {
         "",
     ),
     DIRTY: (
-        "HANDOFF RECEIVED: Previous session context was {context} (potential hallucination risk).",
+        "HANDOFF RECEIVED: {doubt} (potential hallucination risk).",
         FIELDS,
         "",
     ),
@@ -109,9 +113,9 @@ class Evidence:
             and events[0].actor == task.session_id
         )
         written = scratch.has_fresh_handoff(task) and self.notes.handoff is not None
-        unfilled = self.notes.handoff.unfilled if self.notes.handoff else 0
+        self.gaps = self.notes.handoff.gaps if self.notes.handoff else ""
         # A skeleton that nobody filled in is no HANDOFF, unless its session left with it.
-        self.has_handoff = written and (self.exited_itself or not unfilled)
+        self.has_handoff = written and (self.exited_itself or not self.gaps)
         self.reason = self._reason(store)
         self.percent = self._percent(store, window)
 
@@ -156,7 +160,7 @@ def judge(e: Evidence) -> str:
         return RETRY
     if not e.has_handoff:
         return CRASH
-    if e.percent is not None and e.percent > DIRTY_ABOVE:
+    if e.gaps or (e.percent is not None and e.percent > DIRTY_ABOVE):
         return DIRTY
     full = e.percent is not None and e.percent >= PREPARE_AT
     return CONTEXT if full or "context" in e.reason.lower() else CLEAN
@@ -243,6 +247,8 @@ def _fields(store: Store, scratch: Scratch, e: Evidence, kind: str, path: str) -
         "action": "A replacement session takes over.",
     }
     if kind == DIRTY:
+        used = f"Previous session context was {messages.percent(e.percent)}"
+        fields["doubt"] = f"HANDOFF has {e.gaps}" if e.gaps else used
         fields["before"] = VERIFY
     elif kind == CRASH:
         last, step = notes.last_completed, max(notes.steps_completed, default=0)
@@ -360,13 +366,22 @@ def bury_dead(store: Store, host: str, is_alive: IsAlive) -> list[str]:
     ]
 
 
-def sweep(store: Store, stage: Stage, stale_after: int = STALE_AFTER) -> list[Finding]:
+def _nobody_else(_: str) -> AbstractContextManager[bool]:
+    return nullcontext(True)  # noqa: FBT003
+
+
+def sweep(
+    store: Store, stage: Stage, stale_after: int = STALE_AFTER, hold: Hold = _nobody_else
+) -> list[Finding]:
     """Settle what can be settled, report the rest. Doing it twice changes nothing more.
 
     A musician that lives is never ended here: a machine that slept makes everybody look stale.
+    `hold` takes a task's lock without waiting: a task with which another command is busy is passed
+    over, for that may just have started its next session.
     """
     bury_dead(store, stage.host, stage.is_alive)
-    found = [*_collisions(store, stage), *_windows(store, stage), *_asking(store, stage)]
+    found = [*_collisions(store, stage, hold), *_windows(store, stage, hold)]
+    found += _asking(store, stage)
     items = overview.attention(store, stale_after)
     found += [_finding(store, stage, item) for item in items if item.kind in REPORTED]
     stuck = store.all("idle_sessions", state=State.WORKING.value, seconds=NO_PROGRESS)
@@ -387,18 +402,28 @@ def _finding(store: Store, stage: Stage, item: overview.Item) -> Finding:
     return Finding(item.kind, item.task_id, item.what, item.command)
 
 
-def _collisions(store: Store, stage: Stage) -> Iterator[Finding]:
+def _collisions(store: Store, stage: Stage, hold: Hold) -> Iterator[Finding]:
+    kind = MessageType.CLAIM_BLOCKED.value
     for row in tasks.every(store):
-        if kind_of(row.task_id) is Kind.FALLBACK:
-            yield from _collision(store, stage, row)
+        if kind_of(row.task_id) is not Kind.FALLBACK:
+            continue
+        blocked = store.one("blocked_claim", session_id=row.session_id, message_type=kind)
+        name = str(blocked["task_id"]) if blocked else None
+        with hold(name) if name else nullcontext(True) as free:  # noqa: FBT003
+            if free:
+                yield from _collision(store, stage, row, name)
 
 
-def _collision(store: Store, stage: Stage, fallback: Task) -> Iterator[Finding]:
+def _collision(store: Store, stage: Stage, fallback: Task, name: str | None) -> Iterator[Finding]:
     """A blocked claim: over when somebody played the task after it, else somebody must look."""
     kind = MessageType.CLAIM_BLOCKED.value
-    blocked = store.one("blocked_claim", session_id=fallback.session_id, message_type=kind)
-    original = store.one("task", task_id=blocked["task_id"]) if blocked else None
-    for launch in launches.all_open(store, str(blocked["task_id"]) if blocked else None):
+    original = store.one("task", task_id=name) if name else None
+    if original and original["session_id"] == fallback.session_id:
+        store.run("delete_fallback", task_id=fallback.task_id)
+        what = f"session {fallback.session_id} was blocked and has claimed it since"
+        yield Finding("collision", str(name), what, settled=True)
+        return
+    for launch in launches.all_open(store, name):
         if launch.session_id == fallback.session_id:
             stage.end(launch.process)
             if launch.window:
@@ -431,23 +456,31 @@ def _collision(store: Store, stage: Stage, fallback: Task) -> Iterator[Finding]:
         yield Finding("collision", task.task_id, what, f"podium conductor {verb} {task.task_id}")
 
 
-def _windows(store: Store, stage: Stage) -> Iterator[Finding]:
+def _windows(store: Store, stage: Stage, hold: Hold) -> Iterator[Finding]:
     """Windows of tasks that ended, sessions that ended before they claimed, stale PID files."""
     for launch in launches.note_failures(store, stage):
         what = f"its session ended before it claimed {launch.task_id}"
         yield Finding("launch", launch.task_id, what, f"podium conductor launch {launch.task_id}")
-    rows = tasks.every(store)
-    for task in rows:
-        if kind_of(task.task_id) is not Kind.TASK:
-            continue
-        left = launches.all_open(store, task.task_id)
-        if left and not launches.may_close(rows, task) and _has_left(store, task):
-            for line in launches.close(store, stage, task.task_id):
+    for task in tasks.every(store):
+        if kind_of(task.task_id) is Kind.TASK and _is_over(store, task.task_id):
+            with hold(task.task_id) as free:
+                lines = (
+                    launches.close(store, stage, task.task_id)
+                    if free and _is_over(store, task.task_id)
+                    else []
+                )
+            for line in lines:
                 yield Finding("window", task.task_id, line, settled=True)
-        elif not left:
-            note = stage.clear_stale(task.task_id)
-            if note:
-                yield Finding("pid", task.task_id, note, settled=True)
+    for task_id, note in stage.clear_all_stale().items():
+        yield Finding("pid", task_id, note, settled=True)
+
+
+def _is_over(store: Store, task_id: str) -> bool:
+    """Whether a task has ended and a window of it is left that may be closed, as of now."""
+    if not launches.all_open(store, task_id):
+        return False
+    task = tasks.get(store, task_id)
+    return not launches.may_close(tasks.every(store), task) and _has_left(store, task)
 
 
 def _has_left(store: Store, task: Task) -> bool:

@@ -167,9 +167,8 @@ def _about_handoff(e: Evidence) -> Iterator[Mismatch]:
     if handoff.session_id and handoff.session_id not in before.sessions:
         text = f"it names {handoff.session_id}, the session before was {before.sessions[-1]}"
         yield Mismatch(SUSPICIOUS, "HANDOFF of another session", text)
-    if handoff.unfilled:
-        text = f"{handoff.unfilled} places of the HANDOFF were not filled in"
-        yield Mismatch(SUSPICIOUS, "HANDOFF not filled in", text)
+    if handoff.gaps:
+        yield Mismatch(SUSPICIOUS, "HANDOFF not filled in", handoff.gaps)
     late = int(handoff.mtime) - before.exited_at if before.exited_at is not None else 0
     if late > 0:
         grave = BENIGN if late < CLOSE else SUSPICIOUS
@@ -291,7 +290,8 @@ class Assessment:
     def _handoff_text(self) -> str:
         e = self._evidence
         if self.handoff == PRESENT and e.handoff and e.handoff.context is not None:
-            kind = "dirty" if e.handoff.context > DIRTY_ABOVE else "clean"
+            dirty = e.handoff.gaps or e.handoff.context > DIRTY_ABOVE
+            kind = "dirty" if dirty else "clean"
             return f"{self.handoff} ({kind} exit at {e.handoff.context}% context)"
         if self.handoff == STALE and e.previous:
             return f"{self.handoff} (older than the claim of {e.previous.name})"

@@ -172,6 +172,11 @@ def play(
     session_id = require_session(caller)
     with store.transaction():
         task = own_task(store, caller, task.task_id)
+        if task.state is State.FIX_PROPOSED and task.owner_age is None:
+            raise NotOwner(
+                f"{task.task_id} was let go by this session and anybody may claim it; "
+                f"run: podium musician claim {task.task_id}"
+            )
         number = send(store, task.task_id, session_id, kind, letter)
         move(store, task, to, Role.MUSICIAN, session_id)
         life.beat(store, session_id, progress=True)

@@ -10,7 +10,7 @@ import click
 
 from podium.domain.advice import advice
 from podium.domain.errors import PodiumError, WrongUsage
-from podium.domain.quotes import marked
+from podium.domain.quotes import excerpt
 from podium.domain.rules import check_task_id
 from podium.domain.states import CONDUCTOR_ROW, Kind, MessageType, State, kind_of
 from podium.services import overview, plans, tasks
@@ -102,7 +102,7 @@ def start(app: App) -> None:
 @verb(group, "add", "podium conductor add task-03 --instructions docs/tasks/task-03.md --phase 2")
 @click.argument("task_id", metavar="TASK")
 @click.option("--instructions", required=True, metavar="PATH", help="The task's instruction file.")
-@click.option("--phase", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--phase", type=click.IntRange(1, 999), default=1, show_default=True)
 @click.option("--parallel", is_flag=True, help="It may run beside the other tasks of its phase.")
 @click.option("--after", multiple=True, metavar="TASK", help="What must be complete first.")
 def add(
@@ -167,17 +167,10 @@ def _read(app: App, file: str) -> str:
     if file == "-":
         return storable(sys.stdin.buffer.read().decode("utf-8", "replace"))
     try:
-        with open(
-            app.path(file) if file.startswith("/") else _joined(app, file), encoding="utf-8"
-        ) as f:
+        with open(app.find(file), encoding="utf-8") as f:
             return f.read()
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUsage(f"{file} cannot be read ({error}); give a JSON file") from error
-
-
-def _joined(app: App, file: str) -> str:
-    near = os.path.join(os.getcwd(), file)
-    return near if os.path.isfile(near) else os.path.join(app.settings.root, file)
 
 
 @verb(group, "next", "podium conductor next")
@@ -224,7 +217,11 @@ def review(app: App, task_id: str) -> None:
         },
         [
             f"{task_id} is {task.state.value}, played by {task.worked_by or 'nobody'}",
-            *(marked(letter.message) if letter else ["It has submitted nothing."]),
+            *(
+                excerpt(letter.message, f"podium messages {task_id} --id {letter.id}")
+                if letter
+                else ["It has submitted nothing."]
+            ),
             f"Next: podium conductor approve|reject|fix {task_id} -m TEXT",
         ],
     )

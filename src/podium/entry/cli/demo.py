@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -14,7 +15,8 @@ import click
 from podium.domain.quotes import one_line
 from podium.domain.rules import age
 from podium.domain.states import CONDUCTOR_ROW, State
-from podium.entry.demo import score
+from podium.entry import farewell
+from podium.entry.demo import player, score
 from podium.entry.demo.concert import EVERYTHING, Concert, WentWrong, newest_mail
 from podium.services import tasks
 
@@ -112,19 +114,20 @@ def demo(app: App, fast: bool, keep: bool) -> None:
 
     Two parallel tasks and one after them; a review is rejected, a musician killed and replaced.
     """
-    folder = os.path.realpath(tempfile.mkdtemp(prefix="podium-demo-"))
-    concert = Concert(folder, app.env, 0.0 if fast else PACE)
-    try:
-        facts, past = _play(app, concert)
-    finally:
-        concert.end()
-        if not keep:
-            _remove(folder)
+    with farewell.on_signal():
+        folder = os.path.realpath(tempfile.mkdtemp(prefix="podium-demo-"))
+        concert = Concert(folder, app.env, 0.0 if fast else PACE)
+        try:
+            facts, past = _play(app, concert)
+        finally:
+            concert.end()
+            if not keep:
+                _remove(folder)
     kept = concert.project if keep else None
     if app.as_json:
         app.show({**facts, "kept": kept}, "")
         return
-    for line in ["", OVER.format(**facts), "", *past, "", *_next(kept)]:
+    for line in ["", OVER.format(**facts), "", *past, "", *_next(kept, _name(app))]:
         click.echo(line)
 
 
@@ -164,10 +167,17 @@ def _play(app: App, concert: Concert) -> tuple[dict[str, object], list[str]]:
     return facts, past
 
 
-def _next(kept: str | None) -> list[str]:
+def _name(app: App) -> str:
+    """What a person types for podium here: the client has it on the path, a shell may not."""
+    if shutil.which("podium", path=app.env.get("PATH")):
+        return "podium"
+    return shlex.quote(os.path.join(os.path.realpath(player.ROOT), "bin", "podium"))
+
+
+def _next(kept: str | None, name: str) -> list[str]:
     here = (
-        [f"Kept: {kept}", "There: podium status, podium messages, podium why task-02"]
+        [f"Kept: {kept}", f"There: {name} status, {name} messages, {name} why task-02"]
         if kept
-        else ["To look around in it: podium demo --keep"]
+        else [f"To look around in it: {name} demo --keep"]
     )
     return [*here, "With the real client: README.md, Install"]

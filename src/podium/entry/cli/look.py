@@ -12,9 +12,9 @@ from podium.domain.advice import advice
 from podium.domain.errors import PodiumError
 from podium.domain.quotes import marked
 from podium.domain.records import Message, Session, Task
-from podium.domain.rules import PRESETS, age, check_task_id, preset_name
+from podium.domain.rules import age, check_task_id, preset_name
 from podium.domain.states import CONDUCTOR_ROW, ENDED, Kind, MessageType, State, kind_of
-from podium.services import overview, tasks
+from podium.services import gate, overview, tasks
 
 from .app import App, clean, verb
 
@@ -108,7 +108,7 @@ def status(app: App, everything: bool, watch: bool) -> None:
 
 @verb(group, "messages", "podium messages task-03")
 @click.argument("task_id", metavar="[TASK]", required=False)
-@click.option("--id", "number", type=int, help="One message, whole.")
+@click.option("--id", "number", type=click.IntRange(1, 2**63 - 1), help="One message, whole.")
 @click.option(
     "--type", "kind", type=click.Choice([m.value for m in MessageType]), help="Only these."
 )
@@ -149,7 +149,7 @@ def why(app: App, task_id: str) -> None:
     row = app.store.one("session", session_id=task.session_id) if task.session_id else None
     session = Session(row) if row else None
     events = tasks.history(app.store, task_id, 3)
-    preset = PRESETS[preset_name(task_id)]
+    preset = gate.override(app.settings.section("presets"))[0][preset_name(task_id)]
     held = task.session_id is not None and task.state not in preset.may_stop
     stops = ", ".join(s.value for s in preset.may_stop)
     unmet = app.store.all("unmet_needs", task_id=task_id, complete=State.COMPLETE.value)

@@ -10,9 +10,9 @@ import click
 
 from podium.domain.advice import advice
 from podium.domain.errors import PodiumError, WrongUsage
-from podium.domain.quotes import marked
+from podium.domain.quotes import excerpt
 from podium.domain.rules import ERROR_RETRIES, LEAVE_AT, PREPARE_AT, check_task_id, wants_escalation
-from podium.domain.states import Kind, MessageType, State, kind_of
+from podium.domain.states import ENDED, Kind, MessageType, State, kind_of
 from podium.services import briefing, context, forms, life, messages, tasks
 from podium.services.callers import own_task, require_session
 from podium.services.resumption import assess
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from podium.domain.records import Message, Task
 
 M = MessageType
-MAIL_SHOWN = 8
+MAIL_SHOWN = SIBLINGS_SHOWN = 8
 
 
 @click.group("musician")
@@ -119,13 +119,8 @@ def _mail_lines(task_id: str, mail: list[Message]) -> list[str]:
     if len(mail) > MAIL_SHOWN:
         lines.append(f"{len(mail) - MAIL_SHOWN} older messages: podium messages {task_id} --all")
     for m in mail[-MAIL_SHOWN:]:
-        body = (
-            m.message
-            if len(m.message) <= 4000
-            else m.message[:4000] + f"… (podium messages {task_id} --id {m.id})"
-        )
         lines.append(f"[{m.id}] {m.message_type} from the conductor, {m.timestamp}:")
-        lines += marked(body)
+        lines += excerpt(m.message, f"podium messages {task_id} --id {m.id}")
     return lines
 
 
@@ -147,11 +142,14 @@ def inbox(app: App, task_id: str | None) -> None:
 def beat(app: App) -> None:
     """Give a sign of life for every task of this session."""
     rows = life.beat(app.store, require_session(app.caller))
+    if not rows:
+        own_task(app.store, app.caller)  # says who took it over
     app.show({"rows": rows}, f"{rows} rows refreshed")
 
 
 @verb(group, "siblings", "podium musician siblings")
-def siblings(app: App) -> None:
+@click.option("--all", "everything", is_flag=True, help="Show every task.")
+def siblings(app: App, everything: bool) -> None:
     """Show the states of the other tasks, and whether the conductor is alive."""
     own = {t.task_id for t in app.caller.rows}
     rows = [
@@ -166,8 +164,11 @@ def siblings(app: App) -> None:
     lines = [
         f"{t.task_id:<12} {t.state.value:<16} "
         + (f"seen {t.owner_age} s ago" if t.owner_age is not None else "nobody")
-        for t in rows
+        for t in sorted(rows, key=lambda t: t.state in ENDED)
     ]
+    if len(lines) > SIBLINGS_SHOWN + 1 and not everything:
+        more = len(lines) - SIBLINGS_SHOWN
+        lines[SIBLINGS_SHOWN:] = [f"{more} more: podium musician siblings --all"]
     app.show({"siblings": facts}, lines or ["There are no other tasks."])
 
 
@@ -444,7 +445,7 @@ def complete(app: App, report: str, task_id: str | None) -> None:
 @click.option("--reason", required=True, metavar="TEXT", help="Why the session leaves.")
 @task_option
 def leave(app: App, reason: str, task_id: str | None) -> None:
-    """Leave the task to a successor. Wants a HANDOFF file; writes its skeleton and refuses once."""
+    """Leave the task to a successor. Wants a HANDOFF that is filled in; writes its skeleton."""
     task, used = mine(app, task_id), percent(app)
     reason = _not_empty(reason)
     notes = scratch(app)
@@ -458,6 +459,11 @@ def leave(app: App, reason: str, task_id: str | None) -> None:
             "fill it in, then run the same command again"
         )
     facts = notes.notes(task.task_id)
+    if facts.handoff and facts.handoff.gaps:
+        raise PodiumError(
+            f"{app.path(path)} has {facts.handoff.gaps}, marked <fill in: …>; "
+            "fill them in, then run the same command again"
+        )
     letter = messages.write(
         M.HANDOFF,
         {

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from podium.domain.errors import REFUSED
+from podium.entry import farewell
 from podium.entry.proof.report import Amounts, prove, table
 
 from .app import App, verb
@@ -42,13 +43,14 @@ def selftest(app: App, seed: int | None) -> None:
     takeover, mutated input; then how long a wake and a hook take. Your projects are not touched.
     """
     seed = int(time.time()) if seed is None else seed
-    folder = tempfile.mkdtemp(prefix="podium-selftest-")
     amounts, began = Amounts(), time.monotonic()
-    try:
-        with _bar(shown=sys.stderr.isatty() and not app.as_json) as tick:
-            lines = list(prove(folder, random.Random(seed), amounts, tick))  # noqa: S311
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with farewell.on_signal(with_children=True):
+        folder = tempfile.mkdtemp(prefix="podium-selftest-")
+        try:
+            with _bar(shown=sys.stderr.isatty() and not app.as_json) as tick:
+                lines = list(prove(folder, random.Random(seed), amounts, tick))  # noqa: S311
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
     wrong = [line for line in lines if line.is_wrong]
     seconds = round(time.monotonic() - began, 1)
     rows = [{**line._asdict(), "wrong": line.is_wrong} for line in lines]

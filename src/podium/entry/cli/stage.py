@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import uuid
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from podium.domain.errors import PodiumError, WrongUsage
-from podium.domain.states import State
+from podium.domain.states import ENDED, State
 from podium.services import forms, launches, recovery, tasks
 from podium.services.callers import require_conductor
 from podium.services.scratch import Scratch
@@ -60,14 +60,14 @@ def stage_of(app: App) -> Stage:
 
 
 @contextmanager
-def alone(app: App, task_id: str) -> Iterator[None]:
+def alone(app: App, task_id: str, wait: float = LOCK_WAIT) -> Iterator[None]:
     """Be the only command that starts or ends a session of this task."""
     from filelock import FileLock, Timeout
 
     folder = app.settings.path("temp")
-    lock = FileLock(os.path.join(folder, f"musician-{task_id}.lock"), timeout=LOCK_WAIT)
+    lock = FileLock(os.path.join(folder, f"musician-{task_id}.lock"), timeout=wait)
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        os.makedirs(os.path.realpath(folder), mode=0o700, exist_ok=True)
         lock.acquire()
     except Timeout:
         raise PodiumError(
@@ -79,6 +79,18 @@ def alone(app: App, task_id: str) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+@contextmanager
+def alone_at_once(app: App, task_id: str) -> Iterator[bool]:
+    """The same without waiting: False when another command has it, or it cannot be had."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(alone(app, task_id, wait=0))
+            free = True
+        except PodiumError:
+            free = False
+        yield free
 
 
 def _words(given: str) -> str:
@@ -192,8 +204,9 @@ force_option = click.option("--force", is_flag=True, help="Also when its musicia
 def handoff(app: App, task_id: str, force: bool) -> None:
     """Free a task for a successor: decides how its session left, writes the message, fix_proposed.
 
-    By evidence: clean, context exit, dirty (context above 80 % at exit), crash (no HANDOFF; its
-    process dead or frozen), retry exhaustion. Refused while its musician is alive.
+    By evidence: clean, context exit, dirty (context above 80 % at exit, or a HANDOFF not filled
+    in), crash (no HANDOFF; its process dead or frozen), retry exhaustion. Refused while its
+    musician is alive.
     """
     require_conductor(app.caller)
     evidence = _evidence(app, stage_of(app), task_argument(task_id))
@@ -313,8 +326,12 @@ def repair(
     texts = {"found_by": found_by, "error": read_text(error), "fix": read_text(fix)}
     row = recovery.add_repair(app.store, caller, task_argument(task_id), **texts)
     original = launches.original_of(task_id)
-    with alone(app, original), alone(app, row.task_id):
-        lines = launches.close(app.store, stage, original)
+    family = [t for t in tasks.every(app.store) if launches.original_of(t.task_id) == original]
+    before = [t.task_id for t in family if t.state in ENDED]  # each may be the session's window
+    with ExitStack() as held:
+        for name in (*before, row.task_id):
+            held.enter_context(alone(app, name))
+        lines = [line for name in before for line in launches.close(app.store, stage, name)]
         recovery.bury_dead(app.store, stage.host, stage.is_alive)
         _launch(app, stage, _order(row.task_id, backend, "", retry=False), lines)
 
@@ -327,7 +344,9 @@ def sweep(app: App) -> None:
     PID files that name nobody removed. The rest comes with the command that settles it.
     """
     require_conductor(app.caller)
-    found = recovery.sweep(app.store, stage_of(app))
+    found = recovery.sweep(
+        app.store, stage_of(app), hold=lambda task_id: alone_at_once(app, task_id)
+    )
     app.show(
         {"findings": [storable_facts(f) for f in found]},
         [f.line() for f in found] or ["Nothing to sweep up. Next: podium conductor next"],

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from podium.domain.errors import NOTHING_CAME, OTHER_SIDE_STALE, PodiumError
+from podium.domain.errors import NOTHING_CAME, OTHER_SIDE_STALE, PodiumError, WrongUsage
 from podium.domain.records import Message
 from podium.domain.rules import STALE_AFTER, WAIT_AT_MOST, check_task_id
 from podium.domain.states import CONDUCTOR_ROW
@@ -16,6 +16,8 @@ from podium.entry.settings import bells_folder
 from podium.services import bells, inbox, life, overview, tasks
 
 from .app import App, verb
+
+LONGEST = 30 * 24 * 3600  # seconds
 
 
 @click.group("waits")
@@ -74,15 +76,22 @@ class Watch:
             items = overview.urgent(overview.attention(store))
             self.app.show({"items": [i.facts() for i in items]}, [i.line() for i in items[:9]])
 
-    def other_side_is_stale(self) -> bool:
-        """Whether nobody is there to answer: the conductor for a musician, all who play for it."""
+    def other_side(self) -> tuple[str, bool]:
+        """Who could have answered, and whether nobody is there to do so.
+
+        For another's task who plays it, for a musician the conductor, for it all who play.
+        """
         store = self.app.store
-        if self.caller.is_conductor:
+        waited = self.task_id if self.task_id not in [t.task_id for t in self.caller.rows] else None
+        if waited is None and self.caller.is_conductor:
+            side = "who plays"
             rows = [t for t in tasks.every(store) if t.task_id != CONDUCTOR_ROW]
+        elif waited in (None, CONDUCTOR_ROW):
+            side, rows = "the conductor", [tasks.get(store, CONDUCTOR_ROW)]
         else:
-            rows = [tasks.get(store, CONDUCTOR_ROW)]
+            side, rows = f"who plays {waited}", [tasks.get(store, str(waited))]
         ages = [t.owner_age for t in rows if t.owner_age is not None]
-        return not any(age < STALE_AFTER for age in ages)
+        return side, not any(age < STALE_AFTER for age in ages)
 
     def beat(self) -> None:
         """The sign of life of a session that waits in a shell."""
@@ -100,13 +109,15 @@ class Watch:
 @click.option("--task", "task_id", metavar="TASK", help="Wait for any change of this task.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0),
+    type=click.FloatRange(0, LONGEST),
     default=WAIT_AT_MOST,
     show_default=True,
     metavar="SECONDS",
 )
 def wait(app: App, task_id: str | None, timeout: float) -> None:
     """Block until something for this role happens, then print it. Costs no model turn."""
+    if timeout != timeout:  # noqa: PLR0124  # nan, which is in every range
+        raise WrongUsage("--timeout nan is no number of seconds; say how many")
     if task_id is not None:
         tasks.get(app.store, check_task_id(task_id))
     watch = Watch(app, task_id)
@@ -124,8 +135,7 @@ def wait(app: App, task_id: str | None, timeout: float) -> None:
     if came:
         watch.show()
         return
-    stale = watch.other_side_is_stale()
-    side = "who plays" if watch.caller.is_conductor else "the conductor"
+    side, stale = watch.other_side()
     life = "shows no sign of life" if stale else "is alive"
     text = f"Nothing came in {timeout:g} s; {side} {life}."
     app.show({"came": False, "other_side_stale": stale}, text)

@@ -274,7 +274,9 @@ class World:
     def play(self, session: str, task: str, to: State, kind: MessageType) -> None:
         """`musician submit`, finish, exit, error, warn."""
         me = self._own(session, task)
-        counted = kind is M.ERROR
+        counted, row = kind is M.ERROR, self.rows[task]
+        if row.state is S.FIX_PROPOSED and row.life is None:
+            raise Refused  # it has let go of it
         if counted and self.rows[task].retries >= ERROR_RETRIES:
             raise Refused
         self.send(task, me, kind)

@@ -206,7 +206,8 @@ def _run(store: Store, project: str) -> None:
     _played(store, "task-07")
     notes = Scratch(os.path.join(project, "temp"))
     for task in ("task-02", "task-06"):
-        notes.write_handoff(tasks.get(store, task), "context", 70)
+        with open(notes.handoff_path(task), "w", encoding="utf-8") as out:
+            out.write(f"# HANDOFF: {task}\n- Exit reason: context\n- Context at exit: 70%\n")
     facts = {"transcript_path": None, "mode": "cli", "model": None, "bell": "m-02"}
     sessions.register(store, "m-02", cleared=False, process=None, facts=facts)
     tasks.send(store, "task-02", CONDUCTOR_ROW, M.EMERGENCY, MAIL)

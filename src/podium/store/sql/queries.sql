@@ -92,6 +92,13 @@ SELECT max(id) AS id FROM orchestration_messages;
 SELECT * FROM orchestration_messages
  WHERE task_id = :task_id AND message_type = :message_type ORDER BY id DESC LIMIT 1;
 
+-- name: latest_submission
+-- The newest message of a task of these types; podium's own letter about a cap is none.
+SELECT * FROM orchestration_messages
+ WHERE task_id = :task_id AND message_type IN (SELECT value FROM json_each(:types))
+   AND NOT (message_type = :error AND message GLOB :let_go || '*')
+ ORDER BY id DESC LIMIT 1;
+
 -- name: latest_verdict
 -- The conductor's newest word on a task since the given message.
 SELECT to_state FROM podium_events
@@ -111,6 +118,15 @@ SELECT m.* FROM orchestration_messages m
 -- Mail of all musicians that the conductor has not been shown.
 SELECT m.* FROM orchestration_messages m
  WHERE m.from_session <> :conductor
+   AND m.id > ifnull((SELECT up_to FROM podium_reads
+                       WHERE session_id = :session_id AND task_id = :conductor), 0)
+ ORDER BY m.id LIMIT :most;
+
+-- name: unread_let_go
+-- Podium's own letters about a cap that the conductor has not been shown, whatever came between.
+SELECT m.* FROM orchestration_messages m
+ WHERE m.message_type = :message_type AND m.message GLOB :let_go || '*'
+   AND m.from_session <> :conductor
    AND m.id > ifnull((SELECT up_to FROM podium_reads
                        WHERE session_id = :session_id AND task_id = :conductor), 0)
  ORDER BY m.id LIMIT :most;
@@ -302,8 +318,13 @@ SELECT t.task_id, t.worked_by, t.moves, NULL AS newest FROM orchestration_tasks 
 
 -- name: free
 -- Tasks that nobody plays or is about to claim, and that may be claimed now.
+-- Each session that ended before it claimed makes it news again.
 SELECT t.*, NULL AS owner_age,
-       (SELECT max(id) FROM orchestration_messages m WHERE m.task_id = t.task_id) AS newest
+       ifnull((SELECT max(id) FROM orchestration_messages m WHERE m.task_id = t.task_id), 0)
+       || ifnull('+' || (SELECT nullif(count(*), 0) FROM podium_sessions s
+                          WHERE s.task_id = t.task_id AND s.pid IS NOT NULL AND s.ended_at IS NOT NULL
+                            AND NOT EXISTS (SELECT 1 FROM podium_events e WHERE e.task_id = t.task_id
+                                             AND e.session_id = s.session_id)), '') AS newest
   FROM orchestration_tasks t
  WHERE t.state IN (SELECT value FROM json_each(:claimable)) AND t.owner_seen IS NULL
    AND t.task_id NOT IN (SELECT value FROM json_each(:skipped))
@@ -315,16 +336,19 @@ SELECT t.*, NULL AS owner_age,
                     WHERE n.task_id = t.task_id AND p.state IS NOT :complete)
    AND NOT EXISTS (SELECT 1 FROM podium_launches l  -- somebody is on the way
                     WHERE l.task_id = t.task_id AND l.closed_at IS NULL AND l.state <> 'failed'
-                      AND l.at > datetime('now', '-60 seconds'))
+                      AND l.at > datetime('now', '-60 seconds')
+                      AND NOT EXISTS (SELECT 1 FROM podium_sessions s
+                                       WHERE s.session_id = l.session_id AND s.ended_at > l.at))
  ORDER BY t.phase, t.task_id LIMIT :most;
 
 -- name: counts
 -- How many tasks there are, how many are live, and how many somebody plays or is about to claim.
 SELECT count(*) AS total, ifnull(sum(state NOT IN (SELECT value FROM json_each(:ended))), 0) AS live,
-       ifnull(sum(owner_seen IS NOT NULL OR EXISTS (
-         SELECT 1 FROM podium_sessions s
-          WHERE s.task_id = t.task_id AND s.ended_at IS NULL AND s.session_id IS NOT t.session_id
-            AND s.last_seen > datetime('now', '-' || :stale || ' seconds'))), 0) AS played
+       ifnull(sum(state NOT IN (SELECT value FROM json_each(:ended)) AND (
+         owner_seen IS NOT NULL OR EXISTS (
+           SELECT 1 FROM podium_sessions s
+            WHERE s.task_id = t.task_id AND s.ended_at IS NULL AND s.session_id IS NOT t.session_id
+              AND s.last_seen > datetime('now', '-' || :stale || ' seconds')))), 0) AS played
   FROM orchestration_tasks t WHERE task_id <> :conductor AND task_id NOT GLOB :fallback || '*';
 
 -- name: told
@@ -367,10 +391,16 @@ UPDATE podium_sessions SET pid = :pid, pid_started = :pid_started, host = :host
  WHERE session_id = :session_id AND pid IS NULL;
 
 -- name: watched
--- The sessions on this host that own a row they have not let go.
-SELECT DISTINCT s.session_id, s.pid, s.pid_started, s.host FROM podium_sessions s
+-- The sessions on this host that own a row they have not let go, or were launched for one that
+-- they do not own.
+SELECT s.session_id, s.pid, s.pid_started, s.host FROM podium_sessions s
   JOIN orchestration_tasks t ON t.session_id = s.session_id
- WHERE t.owner_seen IS NOT NULL AND s.host = :host AND s.pid IS NOT NULL AND s.ended_at IS NULL;
+ WHERE t.owner_seen IS NOT NULL AND s.host = :host AND s.pid IS NOT NULL AND s.ended_at IS NULL
+UNION
+SELECT s.session_id, s.pid, s.pid_started, s.host FROM podium_sessions s
+  JOIN orchestration_tasks t ON t.task_id = s.task_id
+ WHERE t.session_id IS NOT s.session_id
+   AND s.host = :host AND s.pid IS NOT NULL AND s.ended_at IS NULL;
 
 -- name: measure
 -- Context as measured, kept when it changed.
@@ -452,8 +482,10 @@ SELECT * FROM podium_launches
 
 -- name: on_the_way
 -- Whether somebody was launched just now and has not claimed yet.
-SELECT 1 FROM podium_launches
- WHERE closed_at IS NULL AND state <> 'failed' AND at > datetime('now', '-60 seconds') LIMIT 1;
+SELECT 1 FROM podium_launches l
+ WHERE closed_at IS NULL AND state <> 'failed' AND at > datetime('now', '-60 seconds')
+   AND NOT EXISTS (SELECT 1 FROM podium_sessions s
+                    WHERE s.session_id = l.session_id AND s.ended_at > l.at) LIMIT 1;
 
 -- name: participates
 -- Whether this session owns a row or was launched for one.
