@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from podium.domain.advice import advice
 from podium.domain.errors import PodiumError
-from podium.domain.quotes import flat, marked
+from podium.domain.quotes import CHARACTERS, flat, marked
 from podium.domain.records import Message, Task
 from podium.domain.rules import STALE_AFTER
 from podium.domain.states import CONDUCTOR_ROW, ENDED, Kind, MessageType, kind_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from podium.store.base import Store
 
 # The client stores a hook's context in a file when it is longer than 10,000 characters.
-LONGEST_MESSAGE, LONGEST_TEXT = 4_000, 9_000
+LONGEST_TEXT = 9_000
 CAPS_SHOWN = 50
 
 
@@ -31,9 +31,9 @@ def quote(message: Message) -> str:
     """A message that cannot pass for anything but one: marked, indented, cut, no controls."""
     text = "".join(c if c.isprintable() or c in "\n\t" else "�" for c in message.message)
     text = "\n".join(marked(text))
-    if len(text) > LONGEST_MESSAGE:
+    if len(text) > CHARACTERS:
         rest = f"podium messages {message.task_id} --id {message.id}"
-        text = f"{text[:LONGEST_MESSAGE]}… (whole: {rest})"
+        text = f"{text[:CHARACTERS]}… (whole: {rest})"
     sender = "the conductor" if message.from_session == CONDUCTOR_ROW else message.task_id
     head = f"[{message.id}] {message.message_type} from {sender}, {message.timestamp}:"
     return f"{flat(head)}\n{text}"

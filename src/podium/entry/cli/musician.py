@@ -100,15 +100,14 @@ def _facts(message: Message) -> dict[str, Any]:
 
 def _unread(app: App, task: Task) -> list[Message]:
     """The mail of a task that this session has not been shown."""
-    session_id = require_session(app.caller)
-    return briefing.mail_for(app.store, session_id, task.task_id, most=1000)
+    return briefing.mail_for(app.store, str(task.session_id), task.task_id, most=1000)
 
 
 def _mark_read(app: App, task: Task, mail: list[Message]) -> None:
     """Remember mail as shown. To be called when it is printed: rather shown again than lost."""
-    session_id = require_session(app.caller)
     if mail:
-        app.store.run("mark_read", session_id=session_id, task_id=task.task_id, up_to=mail[-1].id)
+        whose = {"session_id": task.session_id, "task_id": task.task_id}
+        app.store.run("mark_read", up_to=mail[-1].id, **whose)
 
 
 def _mail_lines(task_id: str, mail: list[Message]) -> list[str]:
@@ -141,9 +140,10 @@ def inbox(app: App, task_id: str | None) -> None:
 @verb(group, "beat", "podium musician beat")
 def beat(app: App) -> None:
     """Give a sign of life for every task of this session."""
-    rows = life.beat(app.store, require_session(app.caller))
+    caller = app.caller
+    rows = life.beat(app.store, require_session(caller))
     if not rows:
-        own_task(app.store, app.caller)  # says who took it over
+        own_task(app.store, caller)  # says who took it over
     app.show({"rows": rows}, f"{rows} rows refreshed")
 
 
